@@ -1,0 +1,308 @@
+package outbox
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"iter"
+	"math"
+	"slices"
+)
+
+// Baseline is the last known state of an object.
+type Baseline struct {
+	// ID is that of the row, in a BaselinePage.
+	ID int64
+	// UID is the UID of the object. Namespace is empty if the object is cluster-scoped.
+	UID, Namespace string
+	// Shape is the shape that Data was projected with.
+	Shape string
+	// Digest identifies the state.
+	Digest [16]byte
+	// Data is opaque here. It is empty if it had no space.
+	Data []byte
+}
+
+// Baselines returns the baselines of a stream in no order, without Data and Namespace. The
+// sequence ends after an error.
+func (s *Store) Baselines(ctx context.Context, stream string) iter.Seq2[Baseline, error] {
+	return func(yield func(Baseline, error) bool) {
+		rows, err := s.readers.QueryContext(ctx, selectBaselines, stream)
+		err = each(rows, err, func(rows *sql.Rows) error {
+			var b Baseline
+			if err := rows.Scan(uidColumn{&b.UID}, digestColumn{&b.Digest}, &b.Shape); err != nil {
+				return err
+			}
+			if !yield(b, nil) {
+				return errStop
+			}
+			return nil
+		})
+		if err != nil && !errors.Is(err, errStop) {
+			yield(Baseline{}, s.read("read the baselines", err))
+		}
+	}
+}
+
+const (
+	selectBaselines = `
+		SELECT uid, digest, text FROM stream JOIN baseline ON baseline.stream = stream.id JOIN shape ON shape.id = baseline.shape
+		WHERE stream.name = ?`
+	selectBaselineData = `
+		SELECT namespace, digest, text, data FROM stream JOIN baseline ON baseline.stream = stream.id JOIN shape ON shape.id = baseline.shape
+		WHERE stream.name = ?1 AND baseline.uid = ?2`
+)
+
+// BaselineData returns baselines by UID, with all fields. Objects without a baseline are not in
+// it.
+func (s *Store) BaselineData(ctx context.Context, stream string, uids []string) (map[string]Baseline, error) {
+	found := map[string]Baseline{}
+	for _, uid := range uids {
+		b := Baseline{UID: uid}
+		err := s.readers.QueryRowContext(ctx, selectBaselineData, stream, packUID(uid)).
+			Scan(&b.Namespace, digestColumn{&b.Digest}, &b.Shape, &b.Data)
+		if errors.Is(err, sql.ErrNoRows) {
+			continue
+		}
+		if err != nil {
+			return nil, s.read("read the baselines", err)
+		}
+		found[uid] = b
+	}
+	return found, nil
+}
+
+// digestColumn scans a digest.
+type digestColumn struct{ into *[16]byte }
+
+func (d digestColumn) Scan(value any) error {
+	copy(d.into[:], value.([]byte))
+	return nil
+}
+
+// baselineBytes returns how many bytes a baseline counts for, rounded up from what SQLite uses
+// for the row and its index.
+func baselineBytes(b *Baseline, withData bool) int64 {
+	size := len(b.UID) + len(b.Namespace)
+	if withData {
+		size += len(b.Data)
+	}
+	if size > threeInAPage {
+		size *= 2
+	} else {
+		size += size / 2
+	}
+	return int64(128 + size + len(b.UID))
+}
+
+// baselineSpace returns the bytes that all baselines can use. Messages that wait leave less.
+func (tx *tx) baselineSpace(ctx context.Context) (int64, error) {
+	if tx.maxPages == 0 {
+		return math.MaxInt64 / 2, nil
+	}
+	var waiting int64
+	if err := tx.row(ctx, `SELECT bytes FROM account WHERE id = ?`, totalAccount).Scan(&waiting); err != nil {
+		return 0, err
+	}
+	return tx.memory.spaceOfBaselines(tx.maxPages*pageSize, waiting), nil
+}
+
+// spaceOfBaselines returns the bytes that all baselines can use in a file, if messages of so many
+// bytes wait.
+func (m *memory) spaceOfBaselines(maxBytes, waiting int64) int64 {
+	_, parked := m.parkedIn("")
+	return min(maxBytes/baselineFileShare, messageBytes(maxBytes)-waiting-parked)
+}
+
+// baselineUsage are the bytes of baselines, of a namespace and of all.
+func (m *memory) baselineUsage(namespace string) (used, all int64) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return m.baselineBytes[namespace], m.baselineSum
+}
+
+func (m *memory) addBaseline(namespace string, bytes int64) {
+	m.baselineSum += bytes
+	if m.baselineBytes[namespace] += bytes; m.baselineBytes[namespace] == 0 {
+		delete(m.baselineBytes, namespace)
+	}
+}
+
+// allBaselines returns the bytes of all baselines.
+func (m *memory) allBaselines() int64 {
+	_, all := m.baselineUsage("")
+	return all
+}
+
+// clearBaselines removes the bytes of all baselines and states.
+func (m *memory) clearBaselines() {
+	m.baselineBytes, m.baselineSum = map[string]int64{}, 0
+	m.lasting, m.lastingSum = map[string]int64{}, 0
+}
+
+// addBaseline adds bytes to the baselines of a namespace.
+func (tx *tx) addBaseline(namespace string, bytes int64) {
+	if tx.baselineBytes == nil {
+		tx.baselineBytes = map[string]int64{}
+	}
+	tx.baselineBytes[namespace] += bytes
+	tx.baselineSum += bytes
+	tx.after(func(m *memory) { m.addBaseline(namespace, bytes) })
+}
+
+// hasBaselineSpace reports whether a namespace has space for more bytes, if all baselines can use
+// this space. A part of its share stays free for rows without data.
+func (tx *tx) hasBaselineSpace(namespace string, more, space int64, withData bool) bool {
+	used, all := tx.memory.baselineUsage(namespace)
+	limit := (space - all - tx.baselineSum) / baselineShare
+	if withData {
+		limit -= limit / baselineShare
+	}
+	return more <= 0 || used+tx.baselineBytes[namespace]+more <= limit
+}
+
+func (tx *tx) putBaselines(ctx context.Context, stream int64, batch *ChangeBatch) error {
+	if len(batch.Put) == 0 {
+		return nil
+	}
+	space, err := tx.baselineSpace(ctx)
+	if err != nil {
+		return err
+	}
+	clear(batch.Incomplete) // of an attempt that failed
+	shapes, omitted := shapeIDs{ids: map[string]int64{}}, map[string]bool{}
+	for i := range batch.Put {
+		b := &batch.Put[i]
+		shape, err := tx.shape(ctx, &shapes, b.Shape)
+		if err != nil {
+			return err
+		}
+		stored, withData, err := tx.putBaseline(ctx, stream, shape, b, space)
+		if err != nil {
+			return err
+		}
+		if !stored {
+			omitted[b.Namespace] = true
+		}
+		if !withData && b.Shape != "" && batch.Incomplete != nil {
+			batch.Incomplete[b.Namespace] = true
+		}
+	}
+	if err := tx.removeShapes(ctx, &shapes); err != nil {
+		return err
+	}
+	return tx.omit(ctx, stream, omitted)
+}
+
+const selectBaselineBytes = `SELECT id, namespace, bytes FROM baseline WHERE stream = ?1 AND uid = ?2`
+
+// putBaseline stores a baseline, and reports whether it had space, alone and with its data.
+func (tx *tx) putBaseline(ctx context.Context, stream, shape int64, b *Baseline, space int64) (stored, withData bool, err error) {
+	var id, before int64
+	var namespace string
+	err = tx.row(ctx, selectBaselineBytes, stream, packUID(b.UID)).Scan(&id, &namespace, &before)
+	known := err == nil
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return false, false, err
+	}
+	if known && namespace != b.Namespace { // a UID that is not unique
+		if err := tx.deleteBaseline(ctx, stream, b.UID); err != nil {
+			return false, false, err
+		}
+		known, before = false, 0
+	}
+	data, size := b.Data, baselineBytes(b, true)
+	if !tx.hasBaselineSpace(b.Namespace, size-before, space, true) {
+		data, size = nil, baselineBytes(b, false)
+	}
+	if !tx.hasBaselineSpace(b.Namespace, size-before, space, false) {
+		return false, false, nil // it is new: an existing row has the space
+	}
+	if known {
+		_, err = tx.exec(ctx, `UPDATE baseline SET shape = ?, digest = ?, bytes = ?, data = ifnull(?, x'') WHERE id = ?`, shape, b.Digest[:], size, data, id)
+	} else {
+		_, err = tx.exec(ctx, `INSERT INTO baseline (stream, uid, namespace, shape, digest, bytes, data) VALUES (?, ?, ?, ?, ?, ?, ifnull(?, x''))`,
+			stream, packUID(b.UID), b.Namespace, shape, b.Digest[:], size, data)
+	}
+	tx.addBaseline(b.Namespace, size-before)
+	return err == nil, len(data) > 0, err
+}
+
+// shapeIDs are the shapes of a batch by their texts. added is true if one was not stored before.
+type shapeIDs struct {
+	ids   map[string]int64
+	added bool
+}
+
+// shape returns the ID of the text of a shape.
+func (tx *tx) shape(ctx context.Context, shapes *shapeIDs, text string) (int64, error) {
+	id, ok := shapes.ids[text]
+	if ok {
+		return id, nil
+	}
+	err := tx.row(ctx, `SELECT id FROM shape WHERE text = ?`, text).Scan(&id)
+	if errors.Is(err, sql.ErrNoRows) {
+		shapes.added = true
+		err = tx.row(ctx, `INSERT INTO shape (text) VALUES (?) RETURNING id`, text).Scan(&id)
+	}
+	shapes.ids[text] = id
+	return id, err
+}
+
+// removeShapes removes the shapes that no baseline has, if a batch added some. It reads all
+// baselines.
+func (tx *tx) removeShapes(ctx context.Context, shapes *shapeIDs) error {
+	if !shapes.added {
+		return nil
+	}
+	_, err := tx.exec(ctx, `DELETE FROM shape WHERE id NOT IN (SELECT shape FROM baseline)`)
+	return err
+}
+
+// omit adds namespaces to those for which a stream has no space.
+func (tx *tx) omit(ctx context.Context, stream int64, namespaces map[string]bool) error {
+	if len(namespaces) == 0 {
+		return nil
+	}
+	var known []string
+	if err := tx.row(ctx, `SELECT omitted FROM stream WHERE id = ?`, stream).Scan(jsonColumn{&known}); err != nil {
+		return err
+	}
+	for namespace := range namespaces {
+		known = append(known, namespace)
+	}
+	slices.Sort(known)
+	_, err := tx.exec(ctx, `UPDATE stream SET omitted = ? WHERE id = ?`, jsonColumn{slices.Compact(known)}, stream)
+	return err
+}
+
+func (tx *tx) deleteBaseline(ctx context.Context, stream int64, uid string) error {
+	rows, err := tx.query(ctx, `DELETE FROM baseline WHERE stream = ? AND uid = ? RETURNING namespace, bytes`, stream, packUID(uid))
+	_, err = tx.freeBaselines(rows, err)
+	return err
+}
+
+// freeBaselines subtracts the bytes of deleted rows, and returns their number.
+func (tx *tx) freeBaselines(rows *sql.Rows, err error) (deleted int, _ error) {
+	return deleted, each(rows, err, func(rows *sql.Rows) error {
+		var namespace string
+		var bytes int64
+		err := rows.Scan(&namespace, &bytes)
+		deleted++
+		tx.freed = true
+		tx.addBaseline(namespace, -bytes)
+		return err
+	})
+}
+
+const deleteBaselines = `
+	DELETE FROM baseline WHERE id IN (SELECT id FROM baseline WHERE stream = ?1 LIMIT ?2) RETURNING namespace, bytes`
+
+const (
+	// baselineFileShare divides the file: this part of it is for baselines at most, and no more
+	// than messages leave.
+	baselineFileShare = 4
+	// baselineShare divides what is free of that: a namespace can use a quarter of it. Rows with
+	// data leave a quarter of that to rows without data.
+	baselineShare = 4
+)

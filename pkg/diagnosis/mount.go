@@ -1,0 +1,239 @@
+package diagnosis
+
+import (
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Patterns for the name of a volume: one requires the name, the other allows it.
+const (
+	namesVolume   = `for volume "([^"]+)"`
+	mayNameVolume = `^(?:.*?` + namesVolume + `)?`
+)
+
+// usedByPods matches a Multi-Attach error, with the volume and the pods that use it.
+var usedByPods = regexp.MustCompile(`Multi-Attach error ` + namesVolume + `.* used by pod\(s\) (.*?)(?: and \d+ pod\(s\) in different namespaces)?$`)
+
+var mountRules = []rule{
+	{regexp.MustCompile(`volume (\S+) has volumeMode Block, but is specified in volumeMounts`),
+		`volume "${1}" is a block device, but volumeMounts lists it`, "list it in volumeDevices, or use a claim with volumeMode Filesystem", false},
+	{regexp.MustCompile(`volume (\S+) has volumeMode Filesystem, but is specified in volumeDevices`),
+		`volume "${1}" is a file system, but volumeDevices lists it`, "list it in volumeMounts, or use a claim with volumeMode Block", false},
+	{regexp.MustCompile(namesVolume + `.*applyFSGroup failed for vol .*: no such file or directory`),
+		`volume "${1}" cannot be mounted yet: a file was deleted while the node changed the group of the files`,
+		"wait for the next attempt; to avoid this, set securityContext.fsGroupChangePolicy to OnRootMismatch", true},
+	{regexp.MustCompile(namesVolume + `.* is not running but is required for remote locking`),
+		`volume "${1}" cannot be mounted: the node cannot lock files of NFS version 3`,
+		"add the mount option nfsvers=4.1 or nolock, or ask the cluster's administrator to run rpc.statd on the node", false},
+	{regexp.MustCompile(namesVolume + `.* with some un-schedulable replicas`),
+		`volume "${1}" cannot be attached: the storage has no place for all of its replicas`, "ask the cluster's administrator for more storage, or for fewer replicas", false},
+	{regexp.MustCompile(namesVolume + `.* is apparently in use by the system`),
+		`volume "${1}" cannot be mounted: another program on the node uses its device`, "ask the cluster's administrator which one; it is often multipathd", false},
+	{regexp.MustCompile(namesVolume + `.*failed to find disk on lun`),
+		`volume "${1}" cannot be mounted: the node does not see the disk, although it is attached`, administratorLater, true},
+	{regexp.MustCompile(namesVolume + `.* is not a compatible disk type with the machine type ([\w-]+)`),
+		`volume "${1}" cannot be attached: machines of type ${2} cannot use this type of disk`, "use a storage class with another type of disk, or select other nodes", false},
+	{regexp.MustCompile(namesVolume + `.*provider not found: provider "([^"]+)"`),
+		`volume "${1}" cannot be mounted: provider "${2}" of the external secret store does not run on the node`,
+		"correct provider in the SecretProviderClass, or ask the cluster's administrator to run the provider on the node", true},
+	{regexp.MustCompile(namesVolume + ` : PersistentVolume "[^"]+" is marked for deletion`),
+		`volume "${1}" cannot be attached: it is being deleted`, "use another claim; if you need the data, ask the cluster's administrator to save it first", false},
+	{regexp.MustCompile(`error processing PVC [^/\s]+/(\S+): PVC is being deleted`),
+		`claim "${1}" that the pod mounts is being deleted`, replaceClaim, true},
+	{regexp.MustCompile(`error processing PVC [^/\s]+/(\S+): PVC is not bound`),
+		`claim "${1}" that the pod mounts has no volume`, "wait until it is bound; its Events say why it is not", true},
+	{regexp.MustCompile(`error processing PVC [^/\s]+/(\S+): failed to fetch PVC from API server: persistentvolumeclaims "[^"]+" not found`),
+		`claim "${1}" that the pod mounts does not exist`, "create it, or correct its name", false},
+	{regexp.MustCompile(`error processing PVC [^/\s]+/(\S+): failed to fetch PVC from API server: .*no relationship found between node`),
+		`the node cannot read claim "${1}"`, administratorLater, true},
+	{regexp.MustCompile(`error processing PVC [^/\s]+/([a-z0-9.-]+): (.*)`),
+		`claim "${1}" cannot be mounted: ${2}`, "check the claim (kubectl describe pvc ${1}); if it is correct, ask the cluster's administrator", true},
+	{regexp.MustCompile(namesVolume + `.* has GET error for volume attachment (\S+): .* not found`),
+		`volume "${1}" is not attached to the node: VolumeAttachment "${2}" does not exist`, "wait until the volume is attached again; if the problem persists, ask the cluster's administrator", true},
+	{regexp.MustCompile(namesVolume + `.* has GET error for volume attachment (\S+): .*no relationship found between node`),
+		`volume "${1}" cannot be mounted: the node cannot read VolumeAttachment "${2}"`, administratorLater, true},
+	{regexp.MustCompile(`^Setting volume ownership for `),
+		"the node changes the owner of the files in a volume, which takes long", "wait; to avoid this, set securityContext.fsGroupChangePolicy to OnRootMismatch", true},
+	{regexp.MustCompile(namesVolume + `.*failed to get secretproviderclass [^/\s]+/([^,\s]+).* not found`),
+		`volume "${1}" cannot be mounted: SecretProviderClass "${2}" does not exist`, "create it, or correct its name", false},
+	{regexp.MustCompile(namesVolume + `.*failed to mount secrets store objects for pod [^,]*, err: (?:rpc error: code = \w+ desc = )?(?:failed to mount objects, error: )?(.*)`),
+		`volume "${1}" cannot be mounted: the external secret store answers: ${2}`, "check the SecretProviderClass, and the permissions of the pod's service account in the store", true},
+	{regexp.MustCompile(`failed while expanding volume ` + namesVolume + ` : (?:Expander\.NodeExpand failed to expand the volume ?:? )?(?:rpc error: code = \w+ desc = )?(.*)`),
+		`volume "${1}" cannot be mounted, because its file system cannot be resized: ${2}`, administratorLater, true},
+	{regexp.MustCompile(`NodeAffinity check failed ` + namesVolume),
+		`volume "${1}" cannot be mounted: the pod's node cannot use it`, "delete the pod, so that it is scheduled again, and do not set nodeName", false},
+	{regexp.MustCompile(mayNameVolume + `.*configmap "([^"]+)" not found`),
+		`volume "${1}" cannot be mounted: ConfigMap "${2}" does not exist`, "create it, or correct its name", false},
+	{regexp.MustCompile(mayNameVolume + `.*secret "([^"]+)" not found`),
+		`volume "${1}" cannot be mounted: Secret "${2}" does not exist`, "create it, or correct its name", false},
+	{regexp.MustCompile(mayNameVolume + `.*references non-existent (config|secret) key: (\S+)`),
+		`volume "${1}" cannot be mounted: key "${3}" does not exist in its ConfigMap or Secret`, "add the key, or correct its name", false},
+	{regexp.MustCompile(mayNameVolume + `.*failed to sync (\w+) cache`),
+		`volume "${1}" cannot be mounted yet: the node has not loaded the ${2}`, "wait", true},
+	{regexp.MustCompile(mayNameVolume + `.*hostPath type check failed: (\S+) is not a (\w+)`),
+		`volume "${1}" cannot be mounted: ${2} of the node is not a ${3}`, "correct the path, or use another kind of volume", false},
+	{usedByPods,
+		`volume "${1}" cannot be attached: pods on another node use it: ${2}`, "wait until these pods end, or stop them", true},
+	{regexp.MustCompile(`Multi-Attach error ` + namesVolume + `.* used by \d+ pod\(s\) in different namespaces`),
+		`volume "${1}" cannot be attached: a pod of another namespace uses it on another node`, "wait until that pod ends; if the problem persists, ask the cluster's administrator", true},
+	{regexp.MustCompile(namesVolume + `.*driver name (\S+) not found in the list of registered CSI drivers`),
+		`volume "${1}" cannot be mounted: the storage driver ${2} does not run on the pod's node`, "wait until it runs; if the problem persists, ask the cluster's administrator", true},
+	{regexp.MustCompile(namesVolume + `.* CSINode \S+ does not contain driver (\S+)`),
+		`volume "${1}" cannot be attached: the storage driver ${2} does not run on the pod's node`, "wait until it runs; if the problem persists, ask the cluster's administrator", true},
+	{regexp.MustCompile(namesVolume + `.*(?i:operation with the given volume .* already exists|volume attachment is being de(?:leted|tached))`),
+		`volume "${1}" cannot be attached or mounted yet: an earlier operation on it has not ended`, administratorLater, true},
+	{regexp.MustCompile(namesVolume + `.*(?:you might need a |unknown filesystem type)`),
+		`volume "${1}" cannot be mounted: the node cannot mount this type of file system`, "check fsType; for NFS or CIFS, ask the cluster's administrator to install its client on the nodes", false},
+	{regexp.MustCompile(namesVolume + `.*found errors on device`),
+		`volume "${1}" cannot be mounted: its file system is damaged`, "ask the cluster's administrator to repair it, or restore the volume from a backup", false},
+	{regexp.MustCompile(namesVolume + `.*(?i:wrong fs type|bad option|bad superblock)`),
+		`volume "${1}" cannot be mounted: its file system cannot be read`, "check fsType and mountOptions, or restore the volume from a backup", false},
+	{regexp.MustCompile(namesVolume + `.*(?i:mount\.nfs: access denied|access denied by server)`),
+		`volume "${1}" cannot be mounted: the NFS server denies access`, "check the server's exports and the path", false},
+	{regexp.MustCompile(namesVolume + `.*(?i:mount\.nfs: Connection (?:timed out|refused)|No route to host|Stale file handle)`),
+		`volume "${1}" cannot be mounted: the NFS server does not respond`, "check server and path, or wait until the server is available", true},
+	{regexp.MustCompile(namesVolume + `.*(?i:\bvolume(?: with ID)?:? ["'\[]?[^\s"'\]]+["'\]]? (?:is |was )?not found|\bvolume not found|could not find volume|InvalidVolume\.NotFound)`),
+		`volume "${1}" cannot be attached or mounted: the storage backend does not have it`, "ask the cluster's administrator to restore it from a backup; delete the claim only if you do not need its files", false},
+	{regexp.MustCompile(namesVolume + `.*(?i:exceeded? .*(?:attach|volume).*limit|AttachmentLimitExceeded|max.*volumes? (?:already )?attached)`),
+		`volume "${1}" cannot be attached: the node has as many volumes as it can have`, "wait until the pod runs on another node; if the problem persists, ask the cluster's administrator", true},
+	{regexp.MustCompile(namesVolume + `.*(?i:InvalidIdentityToken|UnauthorizedOperation|AuthFailure|AuthorizationFailed|code = PermissionDenied|code = Unauthenticated|not authorized)`),
+		`volume "${1}" cannot be attached or mounted: the storage driver's credentials are not accepted`, "ask the cluster's administrator to correct them", false},
+	{regexp.MustCompile(`(?:Multi-Attach error ` + namesVolume + `|` + namesVolume + `.*(?:VolumeInUse|RESOURCE_IN_USE_BY_ANOTHER_RESOURCE|already attached to (?:an instance|node|another)))`),
+		`volume "${1}${2}" cannot be attached: it is attached to another node`, "wait until the pod that uses it ends, or stop that pod", true},
+	{regexp.MustCompile(`(?:AttachVolume\.\w+|attach) failed ` + namesVolume + ` ?: ?(.*)`),
+		`volume "${1}" cannot be attached to the node: ${2}`, administratorLater, true},
+	{regexp.MustCompile(`(?:MountVolume|MapVolume)\.\w+ failed ` + namesVolume + ` ?: ?(.*)`),
+		`volume "${1}" cannot be mounted: ${2}`, "check the volume; if it is correct, ask the cluster's administrator", true},
+	{regexp.MustCompile(`unmounted volumes=\[([^\]]+)\].*(?:context deadline exceeded|timed out waiting for the condition)$`),
+		"mounting volumes timed out: ${1}", administratorLater, true},
+	{regexp.MustCompile(`unmounted volumes=\[([^\]]+)\].*?\]: (.*)`),
+		"volumes cannot be mounted (${1}): ${2}", "check the pod's volumes; if they are correct, ask the cluster's administrator", true},
+}
+
+// allVolumes matches the kubelet's summary of all volumes of a pod, which is less
+// specific than the Event of a single volume.
+var allVolumes = regexp.MustCompile(`^Unable to attach or mount volumes`)
+
+// mountFindings returns why the containers have not started: volumes first, then the
+// sandbox.
+func (s *podView) mountFindings() []finding {
+	if ready := condition(s.pod, corev1.PodReadyToStartContainers); ready != nil && ready.Status == corev1.ConditionTrue {
+		return nil
+	}
+	past := latest(s.events, "Pulling", "Pulled", "Created", "Started")
+	var found []finding
+	for _, e := range lastPerVolume(recent(s.events, "FailedAttachVolume")) {
+		if !past.isAfter(e.LastSeen) && !latest(s.events, "SuccessfulAttachVolume").isAfter(e.LastSeen) {
+			found = append(found, finding{cause: s.volumeCause(ReasonFailedAttachVolume, e)})
+		}
+	}
+	for _, e := range lastPerVolume(recent(s.events, "FailedMount", "FailedMapVolume", "VolumePermissionChangeInProgress")) {
+		if !past.isAfter(e.LastSeen) {
+			found = append(found, finding{cause: s.volumeCause(ReasonFailedMount, e)})
+		}
+	}
+	if e := latest(s.events, ReasonFailedCreatePodSandBox, ReasonFailedPrepareDynamicResources, "NetworkNotReady"); e != nil && !past.isAfter(e.LastSeen) {
+		found = append(found, finding{cause: s.sandboxCause(e)})
+	}
+	return found
+}
+
+// sandboxCause returns the cause of an Event about the sandbox of the pod.
+func (s *podView) sandboxCause(e *Event) Cause {
+	reason := e.Reason
+	if reason == "NetworkNotReady" {
+		reason = ReasonFailedCreatePodSandBox
+	}
+	r, ofNode := sandboxText(e)
+	cause := s.cause(reason, r).withEvent(e)
+	if ofNode && reason == ReasonFailedCreatePodSandBox {
+		cause.Node = s.pod.Spec.NodeName
+	}
+	return cause
+}
+
+var sandboxRules = []rule{
+	{regexp.MustCompile(`"([^"]+)" already has an IP address different from`),
+		`interface "${1}" of the node has an address of another network`, `ask the cluster's administrator to delete interface "${1}" on the node, so that it is made again`, false},
+	{regexp.MustCompile(`plugin type="([^"]+)".*: check that the \S+ container is running`),
+		"network plugin ${1} does not run on the node", administratorLater, true},
+	{regexp.MustCompile(`plugin type="([^"]+)".*incompatible CNI versions; config is "([^"]+)"`),
+		"network plugin ${1} of the node does not support version ${2} of its configuration", "ask the cluster's administrator to update the plugin, or to lower cniVersion", false},
+	{regexp.MustCompile(`runtime does not support user namespaces`),
+		"the container runtime of the node does not support user namespaces", "set hostUsers to true, or select other nodes", false},
+	{regexp.MustCompile(`failed to find plugin "([^"]+)" in path`),
+		`the program of network plugin "${1}" is missing on the node`, administratorLater, true},
+	{regexp.MustCompile(`cannot find a network-attachment-definition \(([^)]+)\) in namespace \(([^)]+)\)`),
+		`NetworkAttachmentDefinition "${1}" does not exist in namespace "${2}"`, "create it, or correct the annotation k8s.v1.cni.cncf.io/networks of the pod", false},
+	{regexp.MustCompile(`cni plugin not initialized|cni config uninitialized|no networks found in|network plugin is not ready`),
+		"the node's network plugin is not ready", administratorLater, true},
+	{regexp.MustCompile(`(?i)no (?:IP addresses|more IPs?|addresses) (?:available|left)|no available IP|failed to (?:assign|allocate) an? IP|IPAM.*(?:exhausted|full)|no IPs? available|insufficient.*(?:IP|ENI)`),
+		"the node's network has no free IP address", "wait until other pods end; if the problem persists, ask the cluster's administrator for more addresses", true},
+	{regexp.MustCompile(`plugin type="([^"]+)"[^:]*(?:failed \((?:add|delete)\))?: (.*)`),
+		"network plugin ${1} failed: ${2}", administratorLater, true},
+	{regexp.MustCompile(`no runtime for "([^"]+)" is configured|RuntimeHandler "([^"]+)" not supported`),
+		`the node does not have the runtime "${1}${2}"`, "correct runtimeClassName, or select other nodes", false},
+	{regexp.MustCompile(`(?i)pause.*(?:pull|not found|resolve)|failed to get sandbox image`),
+		"the node cannot pull the image that it needs for every pod", administratorLater, true},
+	{regexp.MustCompile(`failed to reserve sandbox name|is reserved for`),
+		"the node takes too long to set up its sandbox", administratorLater, true},
+	{regexp.MustCompile(`no space left`), "the node's disk is full", administratorLater, true},
+}
+
+const administratorLater = "wait; if the problem persists, ask the cluster's administrator"
+
+// sandboxText explains why the node cannot prepare a pod. It reports whether the failure is known
+// to be the node's, so that other pods on it fail too.
+func sandboxText(e *Event) (r explanation, ofNode bool) {
+	r, known := match(sandboxRules, stripNoise(e.Note))
+	if !known {
+		r = explanation{message: usefulEnd(stripNoise(e.Note)), advice: administratorLater}
+	}
+	if r.advice == administratorLater {
+		r.transient = true
+	}
+	if !strings.HasPrefix(r.message, "NetworkAttachmentDefinition") {
+		r.message = lowerFirst(r.message)
+	}
+	r.message = "the node cannot set up the pod: " + r.message
+	return r, known && r.transient
+}
+
+func (s *podView) volumeCause(reason string, e *Event) Cause {
+	r, ok := matchCodes(mountRules, e.Note)
+	if !ok {
+		r = explanation{message: usefulEnd(stripNoise(e.Note)), advice: s.eventsAdvice()}
+	}
+	what := "a volume"
+	if m := volumeName.FindStringSubmatch(e.Note); m != nil {
+		what = "volume " + quote(m[1])
+	}
+	r.message = strings.Replace(r.message, `volume ""`, what, 1)
+	if m := usedByPods.FindStringSubmatch(e.Note); m != nil && s.blockedByOldPods(m[2]) {
+		r.advice, r.transient = endOldPodsFirst, false
+	}
+	return s.cause(reason, r).withEvent(e)
+}
+
+var volumeName = regexp.MustCompile(namesVolume)
+
+// lastPerVolume returns the last Event of each volume. The summary of all volumes counts
+// only if there is no Event of a single volume.
+func lastPerVolume(events []Event) []*Event {
+	last := map[string]*Event{}
+	for i := range events {
+		name := ""
+		if m := volumeName.FindStringSubmatch(events[i].Note); m != nil && !allVolumes.MatchString(events[i].Note) {
+			name = m[1]
+		}
+		last[name] = &events[i]
+	}
+	if len(last) > 1 {
+		delete(last, "")
+	}
+	return slices.Collect(maps.Values(last))
+}

@@ -1,0 +1,84 @@
+package diagnosis
+
+import (
+	"cmp"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// unnamedTaints matches what the scheduler writes about taints since Kubernetes 1.34.
+var unnamedTaints = regexp.MustCompile(`\d+ node\(s\) had untolerated taint\(s\)`)
+
+// nodeTaint is a taint, and how many nodes have it.
+type nodeTaint struct {
+	key, value string
+	nodes      int
+}
+
+// untolerated returns the taints of the nodes that the pod does not tolerate, by key, if the
+// scheduler does not name them.
+func (s *podView) untolerated(nodes string) []nodeTaint {
+	if s.Nodes == nil || !unnamedTaints.MatchString(nodes) {
+		return nil
+	}
+	most := map[nodeTaint]int{} // a node can have the same taint with two effects
+	for taint, count := range s.Nodes.Taints {
+		if !tolerates(s.pod, &taint) {
+			t := nodeTaint{key: taint.Key, value: taint.Value}
+			most[t] = max(most[t], count)
+		}
+	}
+	var taints []nodeTaint
+	for t, count := range most {
+		taints = append(taints, nodeTaint{line(t.key, maxName), line(t.value, maxName), count})
+	}
+	slices.SortFunc(taints, func(a, b nodeTaint) int { return cmp.Or(cmp.Compare(a.key, b.key), cmp.Compare(a.value, b.value)) })
+	return taints
+}
+
+// tolerates reports whether the pod tolerates a taint. A toleration that compares numbers counts
+// as one that does.
+func tolerates(p *corev1.Pod, taint *corev1.Taint) bool {
+	return slices.ContainsFunc(p.Spec.Tolerations, func(t corev1.Toleration) bool {
+		if t.Effect != "" && t.Effect != taint.Effect || t.Key != "" && t.Key != taint.Key {
+			return false
+		}
+		return t.Operator != "" && t.Operator != corev1.TolerationOpEqual || t.Value == taint.Value
+	})
+}
+
+// taintNote lists taints.
+func taintNote(taints []nodeTaint) string {
+	var names []string
+	for _, t := range taints {
+		name, of := t.key, " nodes"
+		if t.value != "" {
+			name += "=" + t.value
+		}
+		if t.nodes == 1 {
+			of = " node"
+		}
+		names = append(names, name+" on "+strconv.Itoa(t.nodes)+of)
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return "taints: " + line(strings.Join(names, ", "), maxQuoted)
+}
+
+// nameTaints writes taints as the scheduler did before Kubernetes 1.34.
+func nameTaints(nodes string, taints []nodeTaint) string {
+	if len(taints) == 0 {
+		return nodes
+	}
+	var named []string
+	for _, t := range taints {
+		named = append(named, fmt.Sprintf("%d node(s) had untolerated taint {%s: %s}", t.nodes, t.key, t.value))
+	}
+	return unnamedTaints.ReplaceAllLiteralString(nodes, strings.Join(named, ", "))
+}
