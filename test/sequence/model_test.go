@@ -81,7 +81,8 @@ type rise struct {
 	// raised is the number of restores that brought the Event back, or raised its count again. It can
 	// then be sent again, also to a new receiver of the name.
 	raised int
-	// reread is the number of leaders that know after a restore only what its old checkpoint says.
+	// reread is the number of leaders that took over after a restore, and that know only what its old
+	// checkpoint says, or that have messages from before it.
 	reread int
 }
 
@@ -150,6 +151,7 @@ func (m *model) request(e *endpoint, messages []message.Message) (behaviour, []*
 			for _, p := range all[0].parts {
 				m.rejected[p] = true
 			}
+			m.endRefused(e, messages[0].Group)
 		}
 		return does, nil
 	case does == poisoned, does == rejects:
@@ -282,9 +284,10 @@ func (w *world) checkpointWritten(p *process) {
 	p.led, w.last, w.newest = true, p.replica, -1
 	isRestored := m.isRestored
 	m.isRestored = false
+	defer func() { w.ledIn[p.replica] = m.restores }()
 	if p.foreign {
 		p.foreign = false
-		if isRestored {
+		if ledIn, led := w.ledIn[p.replica]; isRestored || led && ledIn < m.restores {
 			for _, r := range m.rises {
 				r.reread++
 			}
@@ -393,6 +396,19 @@ func (m *model) checkInterval(e *endpoint, group *message.Group, parts []part) {
 	m.lastOfGroup[key] = groupMessage{at: now, resolved: group.Resolved, object: group.By[0].Value, receiver: e, waited: waited}
 }
 
+// endRefused records that a receiver refused the end of a group, which is dropped. The caller holds
+// the mutex.
+func (m *model) endRefused(e *endpoint, group *message.Group) {
+	if group == nil || !group.Resolved {
+		return
+	}
+	key := e.uid + "/" + group.Key
+	if last, ok := m.lastOfGroup[key]; ok {
+		last.resolved = true
+		m.lastOfGroup[key] = last
+	}
+}
+
 // checkResolutions reports groups that receivers have open although their object recovered. The
 // caller holds the mutex.
 func (m *model) checkResolutions() {
@@ -401,17 +417,15 @@ func (m *model) checkResolutions() {
 			continue
 		}
 		var newest, problem *rise
-		refused := false // a recovery since the problem was
 		for _, r := range m.rises {
 			if nameOf(r.object) != last.object || r.increase == 0 {
 				continue
 			}
 			if newest = r; !r.recovers {
-				problem, refused = r, false
+				problem = r
 			}
-			refused = refused || r.recovers && m.rejected[part{last.receiver.uid, "grouped", r.serial}]
 		}
-		if newest.recovers && newest.at.Sub(problem.at) < time.Hour && !refused {
+		if newest.recovers && newest.at.Sub(problem.at) < time.Hour {
 			m.failf("not resolved: the group %s of %s, which recovered with #%d", last.object, last.receiver.uid, newest.serial)
 		}
 	}

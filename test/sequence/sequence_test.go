@@ -109,6 +109,8 @@ func TestSequencesThatFailedKeepTheGuarantees(t *testing.T) {
 		"a recovery while no operator runs, of a group that waits for a receiver of the name": "delete(0,9) occur(21,12) kill(5,17) recover(3,15)",
 		"a problem of a receiver that was replaced, and a recovery after a failover":          "kill(19,10) occur(7,21) wait(6,19) lead(5,13) replace(10,15) kill(6,8) recover(19,1)",
 		"a leader that ends before it knows that a receiver got what had waited for its name": "delete(18,9) occur(15,1) lead(10,9) create(23,10) lead(6,21) stop(9,20) replace(18,0)",
+		"a problem after a recovery that the receiver refused":                                "occur(20,0) stop(22,15) rise(16,12) rise(11,0) wait(13,21) occur(6,0) behave(12,19) rise(10,16) recover(2,6) replace(21,0) delete(18,14) rise(18,20)",
+		"a leader with messages from before a restore":                                        "occur(12,18) occur(9,5) occur(15,11) rise(9,1) wait(13,14) lead(2,8) replace(17,10) occur(10,18) heal(18,5) recover(6,3) wait(18,4) create(3,5) behave(18,9) snapshot(11,21) occur(3,23) wait(19,3) behave(0,18) fall(0,2) expire(10,7) restore(7,4) wipe(19,21) replace(4,20) lead(6,22) replace(6,7)",
 		"a recovery that the operator reads before it takes over what waits for a receiver":   "recover(8,2) occur(20,9) delete(0,4) recover(21,12) rise(19,8) occur(19,14) occur(6,8) lead(0,0) fall(14,8) down(23,9) rise(0,13)",
 		"a recovery that a receiver refuses, before its count rises":                          "recover(9,13) recover(12,19) recover(0,13) expire(10,7) rise(0,5) rise(21,21) rise(17,13) rise(6,0) expire(5,13) delete(15,5) recover(5,3) expire(15,18) recover(15,2) rise(10,20) rise(23,19) fall(0,6) occur(18,23) rise(20,2) rise(23,21) rise(2,15) rise(4,14) fall(1,18) behave(17,5) occur(11,13) rise(6,18) rise(15,14) occur(15,22) wait(14,22) recover(10,19) occur(14,5) rise(5,10) recover(21,22) rise(15,16)",
 		"messages that wait behind one that was set aside, at a receiver with a rate limit":   "behave(3,6) occur occur(1) wait(7) wait(7) wait(7) rise rise rise(1) rise(1) behave(3,6)", //nolint:dupword // operations
@@ -244,6 +246,7 @@ func (w *world) wipe(replica int) {
 		w.kill()
 	}
 	w.disks[replica] = w.newDisk()
+	delete(w.ledIn, replica)
 }
 
 func (w *world) behave(receiver int, b behaviour) {

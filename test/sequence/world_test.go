@@ -40,6 +40,8 @@ type world struct {
 	starts       int
 	read         uint64
 	last, newest int
+	// ledIn is the number of restores when a replica last wrote the checkpoint, with its present disk.
+	ledIn map[int]int
 
 	alarms    []*alarmState
 	snapshots []snapshot
@@ -172,7 +174,7 @@ func (e *endpoint) createdAfter(at time.Time) bool {
 // newWorld returns a world whose first leader has begun to read.
 func newWorld(t *testing.T, dir string) *world {
 	t.Helper()
-	w := &world{ctx: context.WithoutCancel(t.Context()), dir: dir, cluster: newCluster(), receivers: map[string]*endpoint{}, newest: -1}
+	w := &world{ctx: context.WithoutCancel(t.Context()), dir: dir, cluster: newCluster(), receivers: map[string]*endpoint{}, newest: -1, ledIn: map[int]int{}}
 	w.model = newModel(w)
 	all, err := compiled()
 	w.must(err)
