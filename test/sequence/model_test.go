@@ -81,9 +81,10 @@ type rise struct {
 	// raised is the number of restores that brought the Event back, or raised its count again. It can
 	// then be sent again, also to a new receiver of the name.
 	raised int
-	// reread is the number of leaders that took over after a restore, and that know only what its old
-	// checkpoint says, or that have messages from before it.
+	// reread is the number of leaders that know after a restore only what its old checkpoint says.
 	reread int
+	// kept is the number of leaders that took over after a restore with messages from before it.
+	kept int
 }
 
 // part is an occurrence in a message of an alarm to a receiver.
@@ -287,9 +288,13 @@ func (w *world) checkpointWritten(p *process) {
 	defer func() { w.ledIn[p.replica] = m.restores }()
 	if p.foreign {
 		p.foreign = false
-		if ledIn, led := w.ledIn[p.replica]; isRestored || led && ledIn < m.restores {
-			for _, r := range m.rises {
+		ledIn, led := w.ledIn[p.replica]
+		for _, r := range m.rises {
+			switch {
+			case isRestored:
 				r.reread++
+			case led && ledIn < m.restores:
+				r.kept++
 			}
 		}
 		m.failovers++
@@ -477,8 +482,8 @@ func (m *model) check() []string {
 		m.checkResolutions()
 	}
 	for p, n := range m.accepted {
-		if r := m.rises[p.serial]; n > 1+max(m.again[p], r.reread)+r.raised {
-			most := 1 + max(m.again[p], r.reread) + r.raised
+		if r := m.rises[p.serial]; n > 1+max(m.again[p], r.reread)+r.raised+r.kept {
+			most := 1 + max(m.again[p], r.reread) + r.raised + r.kept
 			m.failf("repeated: %v was sent %d times, want at most %d", p, n, most)
 		}
 	}

@@ -34,21 +34,18 @@ func (p *Pipeline) keepCheckpoint(ctx context.Context) error {
 
 // writeCheckpoint writes the checkpoint if it changed.
 func (p *Pipeline) writeCheckpoint(ctx context.Context) error {
-	select {
-	case p.writing <- struct{}{}:
-		defer func() { <-p.writing }()
-	case <-ctx.Done():
-		return ctx.Err()
+	if err := p.lockCheckpoint(ctx); err != nil {
+		return err
 	}
-	snapshot := p.Outbox.Snapshot()
-	next := newCheckpoint(snapshot, p.epoch)
-	if err := p.addWaiting(ctx, &next, snapshot); err != nil {
+	defer p.unlockCheckpoint()
+	next, snapshot, err := p.eventCheckpoint(ctx)
+	if err != nil {
 		return err
 	}
 	if err := p.addStreams(ctx, &next); err != nil {
 		return err
 	}
-	next.PositionHistory = checkpoint.ExtendPositionHistory(p.positionHistory(next.History), snapshot.Position, snapshot.Newest)
+	next.PositionHistory = p.extendedHistory(next.History, snapshot)
 	next.Time = p.readTime(snapshot)
 	omitted := next.Fit()
 	if next.Equal(p.lastCheckpoint) {
@@ -64,14 +61,57 @@ func (p *Pipeline) writeCheckpoint(ctx context.Context) error {
 	return nil
 }
 
-// positionHistory returns the position history of the last checkpoint. Positions of
-// another history of the API server's store are useless.
-func (p *Pipeline) positionHistory(history string) []checkpoint.TimedPosition {
-	if p.lastCheckpoint.History != history {
-		return nil
-	}
-	return p.lastCheckpoint.PositionHistory
+// eventCheckpoint returns the part of the checkpoint that is about Events.
+func (p *Pipeline) eventCheckpoint(ctx context.Context) (checkpoint.Checkpoint, outbox.Snapshot, error) {
+	snapshot := p.Outbox.Snapshot()
+	c := newCheckpoint(snapshot, p.epoch)
+	return c, snapshot, p.addWaiting(ctx, &c, snapshot)
 }
+
+// extendedHistory returns the position history of the next checkpoint. Positions of another
+// history of the API server's store are useless.
+func (p *Pipeline) extendedHistory(history string, s outbox.Snapshot) []checkpoint.TimedPosition {
+	if p.lastCheckpoint.History == history {
+		return checkpoint.ExtendPositionHistory(p.lastCheckpoint.PositionHistory, s.Position, s.Newest)
+	}
+	begin := s.Newest
+	if p.neededSince != nil {
+		begin = *p.neededSince
+	}
+	return checkpoint.ExtendPositionHistory(nil, s.Position, begin)
+}
+
+// endHistory remembers since when Events are needed for what waits, before the positions are lost.
+// Another leader that reads them again would take older Events for known.
+func (p *Pipeline) endHistory(ctx context.Context) error {
+	if err := p.lockCheckpoint(ctx); err != nil {
+		return err
+	}
+	defer p.unlockCheckpoint()
+	c, _, err := p.eventCheckpoint(ctx)
+	if err != nil {
+		return err
+	}
+	p.neededSince = nil
+	needed := neededPosition(outbox.DeliveredOffsets{Default: c.Position, Receivers: c.Behind, Waiting: c.Waiting})
+	if needed < c.Position {
+		since := p.lastCheckpoint.TimeOf(needed)
+		p.neededSince = &since
+	}
+	return nil
+}
+
+// lockCheckpoint waits until no checkpoint is written.
+func (p *Pipeline) lockCheckpoint(ctx context.Context) error {
+	select {
+	case p.writing <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (p *Pipeline) unlockCheckpoint() { <-p.writing }
 
 // readTime returns the time of the checkpoint's position. During a replay, both are those
 // of the last leader.

@@ -14,7 +14,9 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/utils/clock"
+	clocktesting "k8s.io/utils/clock/testing"
 
+	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/internal/alarm"
 	"github.com/bongsu-io/bongsu/internal/alarm/checkpoint"
 	"github.com/bongsu-io/bongsu/internal/alarm/outbox"
@@ -272,6 +274,37 @@ func TestCheckpointContainsOnlyReceiversThatAreBehind(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			if diff := cmp.Diff(tc.want, newCheckpoint(tc.snapshot, "")); diff != "" {
 				t.Error(diff)
+			}
+		})
+	}
+}
+
+// A restore of etcd ends the positions. What waits then needs its Events again if another replica
+// takes over, also those that were created before the newest occurrence.
+func TestAfterAResetTheTimeOfThePositionIsThatOfWhatWaits(t *testing.T) {
+	begin, later := time.Unix(1_800_000_000, 0).UTC(), time.Unix(1_800_000_100, 0).UTC()
+	for name, tc := range map[string]struct {
+		waits bool
+		want  time.Time
+	}{"a message waits": {true, begin}, "nothing waits": {false, later}} {
+		t.Run(name, func(t *testing.T) {
+			p := newParkingLot(t, &unreadables{}, map[string]v1alpha1.AlarmSpec{"plain": everything})
+			must(t, p.Outbox.Reset(t.Context(), "cluster", 0))
+			events := happened("shop/web", "shop/web")
+			events[1].ObservedAt = later
+			for i := range events {
+				p.handleAll(t, events[i:i+1])
+				if i == 0 || !tc.waits {
+					_, err := p.Outbox.DropReceiver(t.Context(), "plain")
+					must(t, err)
+				}
+				p.Clock.(*clocktesting.FakeClock).SetTime(later)
+			}
+			p.lastCheckpoint.Position = 2
+			p.lastCheckpoint.PositionHistory = []checkpoint.TimedPosition{{Position: 1, Time: begin.Unix()}, {Position: 2, Time: later.Unix()}}
+			must(t, p.handle(t.Context(), source.Batch{Position: 1, Time: later, Reset: &source.Reset{}}))
+			if got := p.lastCheckpoint.PositionHistory; len(got) != 1 || got[0].Position != 1 || got[0].Time != tc.want.Unix() {
+				t.Errorf("%+v, want the time %d", got, tc.want.Unix())
 			}
 		})
 	}

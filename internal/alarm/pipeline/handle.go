@@ -189,6 +189,11 @@ func (p *Pipeline) commit(ctx context.Context, b source.Batch, batch outbox.Batc
 		batch.Entries[i].CreatedAt = now
 	}
 	first := p.Outbox.State().Position == 0
+	if b.Reset != nil {
+		if err := p.endHistory(ctx); err != nil {
+			return err
+		}
+	}
 	if err := p.Outbox.Commit(ctx, batch); err != nil {
 		return err
 	}
