@@ -21,6 +21,8 @@ type Batch struct {
 	// offsets, which belong to the former history. It also lowers the positions of
 	// pending entries to Position. Entries belong to the new history.
 	History string
+	// Since is State.Since of the new history. It is ignored if History is empty.
+	Since time.Time
 	// Entries are new messages. Their IDs are ignored.
 	Entries []Entry
 	// Counts replace the earlier counts of the same Events.
@@ -184,7 +186,7 @@ func (tx *tx) advance(ctx context.Context, batch *Batch) error {
 		return fmt.Errorf("%w: %d is before %d", ErrBackwards, batch.Position, state.Position)
 	}
 	if batch.History != "" {
-		state.History, state.Delivered = batch.History, DeliveredOffsets{}
+		state.History, state.Since, state.Delivered = batch.History, batch.Since.UTC().Truncate(time.Microsecond), DeliveredOffsets{}
 		if err := tx.lowerPositions(ctx, batch.Position); err != nil {
 			return err
 		}

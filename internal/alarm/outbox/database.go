@@ -311,6 +311,9 @@ var migrations = []string{
 	// Script 19 stores when the last message of a group was due that did not only resolve it.
 	`ALTER TABLE open_group ADD COLUMN paced INTEGER NOT NULL DEFAULT 0;
 	UPDATE open_group SET paced = due WHERE NOT resolved;`,
+
+	// Script 20 stores since when Events are needed for what waited at a restore of etcd.
+	`ALTER TABLE state ADD COLUMN since INTEGER NOT NULL DEFAULT 0;`,
 }
 
 // migrate migrates the file to the version of this release.

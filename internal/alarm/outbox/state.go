@@ -28,6 +28,9 @@ type State struct {
 	// History names the history that positions belong to. It changes when etcd is
 	// restored to an older state. Positions of different histories are not comparable.
 	History string
+	// Since is the time since when Events are needed for what waited as the history began. It is the
+	// time of the newest occurrence if nothing did, and zero if it is not known.
+	Since time.Time
 }
 
 // Covers reports whether this outbox handled an occurrence while its replica led: the
@@ -205,7 +208,7 @@ func (s *Store) changeState(ctx context.Context, what string, change func(*State
 	})
 }
 
-const selectState = `SELECT cluster, epoch, next_epoch, position, time, newest, counts_known, delivered, history FROM state`
+const selectState = `SELECT cluster, epoch, next_epoch, position, time, newest, counts_known, delivered, history, since FROM state`
 
 func (tx *tx) state(ctx context.Context) (State, error) {
 	return scanState(tx.row(ctx, selectState))
@@ -213,7 +216,7 @@ func (tx *tx) state(ctx context.Context) (State, error) {
 
 func scanState(row scanner) (s State, err error) {
 	err = row.Scan(&s.ClusterUID, &s.Epoch, &s.NextEpoch, &s.Position,
-		timestamp{&s.Time}, timestamp{&s.Newest}, &s.CountsKnown, jsonColumn{&s.Delivered}, &s.History)
+		timestamp{&s.Time}, timestamp{&s.Newest}, &s.CountsKnown, jsonColumn{&s.Delivered}, &s.History, timestamp{&s.Since})
 	return s, err
 }
 
@@ -222,8 +225,8 @@ func (tx *tx) setState(ctx context.Context, state State) error {
 	if err != nil {
 		return err
 	}
-	_, err = tx.exec(ctx, `UPDATE state SET cluster = ?, epoch = ?, next_epoch = ?, position = ?, time = ?, newest = ?, counts_known = ?, delivered = ?, history = ?`,
-		state.ClusterUID, state.Epoch, state.NextEpoch, state.Position, micros(state.Time), micros(state.Newest), state.CountsKnown, string(delivered), state.History)
+	_, err = tx.exec(ctx, `UPDATE state SET cluster = ?, epoch = ?, next_epoch = ?, position = ?, time = ?, newest = ?, counts_known = ?, delivered = ?, history = ?, since = ?`,
+		state.ClusterUID, state.Epoch, state.NextEpoch, state.Position, micros(state.Time), micros(state.Newest), state.CountsKnown, string(delivered), state.History, micros(state.Since))
 	tx.after(func(m *memory) { m.state = state })
 	return err
 }

@@ -74,31 +74,29 @@ func (p *Pipeline) extendedHistory(history string, s outbox.Snapshot) []checkpoi
 	if p.lastCheckpoint.History == history {
 		return checkpoint.ExtendPositionHistory(p.lastCheckpoint.PositionHistory, s.Position, s.Newest)
 	}
-	begin := s.Newest
-	if p.neededSince != nil {
-		begin = *p.neededSince
-	}
-	return checkpoint.ExtendPositionHistory(nil, s.Position, begin)
+	return checkpoint.ExtendPositionHistory(nil, s.Position, s.Since)
 }
 
-// endHistory remembers since when Events are needed for what waits, before the positions are lost.
-// Another leader that reads them again would take older Events for known.
-func (p *Pipeline) endHistory(ctx context.Context) error {
+// neededSince returns outbox.State.Since for a history that begins now. Another leader that reads
+// Events again takes older ones for known.
+func (p *Pipeline) neededSince(ctx context.Context) (time.Time, error) {
 	if err := p.lockCheckpoint(ctx); err != nil {
-		return err
+		return time.Time{}, err
 	}
 	defer p.unlockCheckpoint()
-	c, _, err := p.eventCheckpoint(ctx)
+	c, snapshot, err := p.eventCheckpoint(ctx)
 	if err != nil {
-		return err
+		return time.Time{}, err
 	}
-	p.neededSince = nil
 	needed := neededPosition(outbox.DeliveredOffsets{Default: c.Position, Receivers: c.Behind, Waiting: c.Waiting})
-	if needed < c.Position {
-		since := p.lastCheckpoint.TimeOf(needed)
-		p.neededSince = &since
+	switch {
+	case needed >= c.Position:
+		return snapshot.Newest, nil
+	case p.lastCheckpoint.History != snapshot.History: // it does not contain the last reset yet
+		return snapshot.Since, nil
+	default:
+		return p.lastCheckpoint.TimeOf(needed), nil
 	}
-	return nil
 }
 
 // lockCheckpoint waits until no checkpoint is written.

@@ -280,31 +280,78 @@ func TestCheckpointContainsOnlyReceiversThatAreBehind(t *testing.T) {
 }
 
 // A restore of etcd ends the positions. What waits then needs its Events again if another replica
-// takes over, also those that were created before the newest occurrence.
+// takes over, also those that were created before the newest occurrence. That is so too if the
+// operator is killed before it writes the checkpoint, or if the restore is followed by another one.
 func TestAfterAResetTheTimeOfThePositionIsThatOfWhatWaits(t *testing.T) {
 	begin, later := time.Unix(1_800_000_000, 0).UTC(), time.Unix(1_800_000_100, 0).UTC()
+	refused := errors.New("the API server does not answer")
+	reset := func(t *testing.T, p *Pipeline, position uint64) {
+		t.Helper()
+		must(t, p.handle(t.Context(), source.Batch{Position: position, Time: later, Reset: &source.Reset{}}))
+	}
 	for name, tc := range map[string]struct {
-		waits bool
-		want  time.Time
-	}{"a message waits": {true, begin}, "nothing waits": {false, later}} {
+		nothingWaits bool
+		restore      func(*testing.T, *Pipeline, *memoryCheckpoint)
+		want         checkpoint.TimedPosition
+	}{
+		"a message waits": {
+			restore: func(t *testing.T, p *Pipeline, _ *memoryCheckpoint) { reset(t, p, 1) },
+			want:    checkpoint.TimedPosition{Position: 1, Time: begin.Unix()},
+		},
+		"nothing waits": {
+			nothingWaits: true,
+			restore:      func(t *testing.T, p *Pipeline, _ *memoryCheckpoint) { reset(t, p, 1) },
+			want:         checkpoint.TimedPosition{Position: 1, Time: later.Unix()},
+		},
+		"the operator is killed before it writes the checkpoint": {
+			restore: func(t *testing.T, p *Pipeline, m *memoryCheckpoint) {
+				m.fail(refused)
+				reset(t, p, 1)
+				m.fail(nil)
+				_, err := New(p.Config).takeOver(t.Context())
+				must(t, err)
+			},
+			want: checkpoint.TimedPosition{Position: 1, Time: begin.Unix()},
+		},
+		"another restore follows before the checkpoint is written": {
+			restore: func(t *testing.T, p *Pipeline, m *memoryCheckpoint) {
+				m.fail(refused)
+				reset(t, p, 7)
+				m.fail(nil)
+				reset(t, p, 5)
+			},
+			want: checkpoint.TimedPosition{Position: 5, Time: begin.Unix()},
+		},
+		"the checkpoint is deleted afterwards": {
+			restore: func(t *testing.T, p *Pipeline, m *memoryCheckpoint) {
+				reset(t, p, 1)
+				*m = memoryCheckpoint{}
+				_, err := New(p.Config).takeOver(t.Context())
+				must(t, err)
+			},
+			want: checkpoint.TimedPosition{Position: 1, Time: later.Unix()},
+		},
+	} {
 		t.Run(name, func(t *testing.T) {
-			p := newParkingLot(t, &unreadables{}, map[string]v1alpha1.AlarmSpec{"plain": everything})
+			p, m := newParkingLot(t, &unreadables{}, map[string]v1alpha1.AlarmSpec{"plain": everything}), &memoryCheckpoint{}
+			p.Checkpoint = m
 			must(t, p.Outbox.Reset(t.Context(), "cluster", 0))
+			_, err := p.takeOver(t.Context())
+			must(t, err)
 			events := happened("shop/web", "shop/web")
 			events[1].ObservedAt = later
 			for i := range events {
 				p.handleAll(t, events[i:i+1])
-				if i == 0 || !tc.waits {
+				if i == 0 || tc.nothingWaits {
 					_, err := p.Outbox.DropReceiver(t.Context(), "plain")
 					must(t, err)
 				}
+				must(t, p.writeCheckpoint(t.Context()))
 				p.Clock.(*clocktesting.FakeClock).SetTime(later)
 			}
-			p.lastCheckpoint.Position = 2
-			p.lastCheckpoint.PositionHistory = []checkpoint.TimedPosition{{Position: 1, Time: begin.Unix()}, {Position: 2, Time: later.Unix()}}
-			must(t, p.handle(t.Context(), source.Batch{Position: 1, Time: later, Reset: &source.Reset{}}))
-			if got := p.lastCheckpoint.PositionHistory; len(got) != 1 || got[0].Position != 1 || got[0].Time != tc.want.Unix() {
-				t.Errorf("%+v, want the time %d", got, tc.want.Unix())
+			tc.restore(t, p, m)
+			if diff := cmp.Diff([]checkpoint.TimedPosition{tc.want}, m.last.PositionHistory); diff != "" {
+				t.Error(diff)
 			}
 		})
 	}

@@ -190,7 +190,8 @@ func (p *Pipeline) commit(ctx context.Context, b source.Batch, batch outbox.Batc
 	}
 	first := p.Outbox.State().Position == 0
 	if b.Reset != nil {
-		if err := p.endHistory(ctx); err != nil {
+		var err error
+		if batch.Since, err = p.neededSince(ctx); err != nil {
 			return err
 		}
 	}

@@ -132,8 +132,6 @@ type Pipeline struct {
 	// for it must not outlive their context.
 	writing        chan struct{}
 	lastCheckpoint checkpoint.Checkpoint
-	// neededSince is that of endHistory for the present history of positions, nil if nothing waited.
-	neededSince *time.Time
 }
 
 // New returns a Pipeline.

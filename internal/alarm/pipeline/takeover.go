@@ -35,6 +35,7 @@ func (p *Pipeline) takeOver(ctx context.Context) (source.Start, error) {
 	if damaged && !plan.trusted {
 		plan.reset = damagedReason
 	}
+	p.lastCheckpoint = checkpoint.Checkpoint{History: plan.history}
 	if last.ClusterUID == p.ClusterUID {
 		p.lastCheckpoint = checkpoint.Checkpoint{History: last.History, Time: last.Time, PositionHistory: last.PositionHistory}
 	}
