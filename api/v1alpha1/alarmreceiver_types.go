@@ -15,9 +15,9 @@ const AnnotationDrop = Group + "/drop"
 // each new value.
 const AnnotationSendTest = Group + "/send-test"
 
-// AlarmReceiverSpec is the spec of an AlarmReceiver.
+// AlarmReceiverSpec is the spec of an AlarmReceiver: the settings of the one type that it has.
 //
-// +kubebuilder:validation:XValidation:rule="[has(self.slack), has(self.teams), has(self.discord), has(self.telegram), has(self.pagerDuty), has(self.alertmanager), has(self.email), has(self.webhook), has(self.log)].filter(x, x).size() == 1",message="set exactly one of slack, teams, discord, telegram, pagerDuty, alertmanager, email, webhook and log"
+// +kubebuilder:validation:ExactlyOneOf=slack;teams;discord;googleChat;mattermost;telegram;pagerDuty;alertmanager;email;webhook;log
 type AlarmReceiverSpec struct {
 	// slack posts to a Slack channel. It sends at most one message per second, or as a bot
 	// one every 1.5 seconds, and combines further messages into a digest.
@@ -34,6 +34,16 @@ type AlarmReceiverSpec struct {
 	// combines further messages into a digest.
 	// +optional
 	Discord *ChatReceiver `json:"discord,omitempty"`
+
+	// googleChat posts to a space of Google Chat, through an incoming webhook. It sends at most
+	// one message per second, and combines further messages into a digest.
+	// +optional
+	GoogleChat *ChatReceiver `json:"googleChat,omitempty"`
+
+	// mattermost posts to a Mattermost channel, through an incoming webhook. It sends at most
+	// one message per second, and combines further messages into a digest.
+	// +optional
+	Mattermost *ChatReceiver `json:"mattermost,omitempty"`
 
 	// telegram posts to a Telegram chat as a bot. It sends at most one message every 3
 	// seconds, and combines further messages into a digest.
@@ -99,6 +109,7 @@ type AlarmReceiver struct {
 
 	// spec is the desired state.
 	// +required
+	// +kubebuilder:validation:XValidation:rule="!has(self.slack) || !has(self.slack.channelFrom)",message="spec.slack.channelFrom is for ClusterAlarmReceivers: remove it"
 	Spec AlarmReceiverSpec `json:"spec"`
 	// status is the observed state.
 	// +optional

@@ -8,23 +8,8 @@ type ChatReceiver struct {
 	WebhookURLSecretRef SecretURLReference `json:"webhookURLSecretRef"`
 }
 
-// ClusterChatReceiver posts to a channel through an incoming webhook.
-type ClusterChatReceiver struct {
-	// webhookURLSecretRef names the Secret and the key that contain the webhook's URL. You
-	// must be allowed to get this Secret.
-	// +required
-	WebhookURLSecretRef ClusterSecretURLReference `json:"webhookURLSecretRef"`
-}
-
-func (c *ChatReceiver) in(namespace string) *ClusterChatReceiver {
-	if c == nil {
-		return nil
-	}
-	return &ClusterChatReceiver{WebhookURLSecretRef: *c.WebhookURLSecretRef.in(namespace)}
-}
-
-// TelegramChat is a Telegram chat.
-type TelegramChat struct {
+// TelegramReceiver posts to a Telegram chat as a bot.
+type TelegramReceiver struct {
 	// chatID is the number of the chat, which is negative for a group, or the @name of a
 	// public channel or group. At most 33 characters.
 	// +required
@@ -41,31 +26,9 @@ type TelegramChat struct {
 	// +optional
 	// +default="https://api.telegram.org"
 	APIURL ServerURL `json:"apiURL,omitempty"`
-}
-
-// TelegramReceiver posts to a Telegram chat as a bot.
-type TelegramReceiver struct {
-	TelegramChat `json:",inline"`
 
 	// tokenSecretRef names the Secret and the key that contain the bot's token. You must be
 	// allowed to get this Secret.
 	// +required
 	TokenSecretRef SecretKeyReference `json:"tokenSecretRef"`
-}
-
-// ClusterTelegramReceiver posts to a Telegram chat as a bot.
-type ClusterTelegramReceiver struct {
-	TelegramChat `json:",inline"`
-
-	// tokenSecretRef names the Secret and the key that contain the bot's token. You must be
-	// allowed to get this Secret.
-	// +required
-	TokenSecretRef ClusterSecretKeyReference `json:"tokenSecretRef"`
-}
-
-func (t *TelegramReceiver) in(namespace string) *ClusterTelegramReceiver {
-	if t == nil {
-		return nil
-	}
-	return &ClusterTelegramReceiver{TelegramChat: t.TelegramChat, TokenSecretRef: *t.TokenSecretRef.in(namespace)}
 }

@@ -21,8 +21,10 @@ const (
 // +kubebuilder:validation:Pattern=`^[A-Za-z0-9.!#$%&'*+/=?^_{|}~-]+@[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?$`
 type MailAddress string
 
-// MailServer is a mail server with the sender and recipients of the messages.
-type MailServer struct {
+// EmailReceiver sends emails.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.credentialsSecretRef) || self.tls != 'None'",message="credentialsSecretRef needs encryption: set tls to StartTLS or Implicit"
+type EmailReceiver struct {
 	// host is the name or IP address of the mail server, at most 253 characters.
 	// +required
 	// +kubebuilder:validation:MinLength=1
@@ -53,13 +55,6 @@ type MailServer struct {
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=20
 	To []MailAddress `json:"to"`
-}
-
-// EmailReceiver sends emails.
-//
-// +kubebuilder:validation:XValidation:rule="!has(self.credentialsSecretRef) || self.tls != 'None'",message="credentialsSecretRef needs encryption: set tls to StartTLS or Implicit"
-type EmailReceiver struct {
-	MailServer `json:",inline"`
 
 	// credentialsSecretRef names a Secret with the keys username and password. You must be
 	// allowed to get this Secret. If unset, the operator does not log in.
@@ -71,33 +66,4 @@ type EmailReceiver struct {
 	// in its image.
 	// +optional
 	CASecretRef *SecretKeyReference `json:"caSecretRef,omitempty"`
-}
-
-// ClusterEmailReceiver sends emails.
-//
-// +kubebuilder:validation:XValidation:rule="!has(self.credentialsSecretRef) || self.tls != 'None'",message="credentialsSecretRef needs encryption: set tls to StartTLS or Implicit"
-type ClusterEmailReceiver struct {
-	MailServer `json:",inline"`
-
-	// credentialsSecretRef names a Secret with the keys username and password. You must be
-	// allowed to get this Secret. If unset, the operator does not log in.
-	// +optional
-	CredentialsSecretRef *ClusterSecretReference `json:"credentialsSecretRef,omitempty"`
-
-	// caSecretRef names the Secret and the key that contain the trusted CA certificates in
-	// PEM. You must be allowed to get this Secret. If unset, the operator trusts the CAs
-	// in its image.
-	// +optional
-	CASecretRef *ClusterSecretKeyReference `json:"caSecretRef,omitempty"`
-}
-
-func (e *EmailReceiver) in(namespace string) *ClusterEmailReceiver {
-	if e == nil {
-		return nil
-	}
-	return &ClusterEmailReceiver{
-		MailServer:           e.MailServer,
-		CredentialsSecretRef: e.CredentialsSecretRef.in(namespace),
-		CASecretRef:          e.CASecretRef.in(namespace),
-	}
 }

@@ -46,56 +46,6 @@ type HTTPServer struct {
 	OAuth2 *OAuth2 `json:"oauth2,omitempty"`
 }
 
-// ClusterHTTPServer is an HTTP server and the Secrets for requests to it.
-//
-// +kubebuilder:validation:XValidation:rule="has(self.url) != has(self.urlSecretRef)",message="set exactly one of url and urlSecretRef"
-type ClusterHTTPServer struct {
-	// url of the server: http or https, without a user, a password or a fragment.
-	// +optional
-	URL ServerURL `json:"url,omitempty"`
-
-	// urlSecretRef names the Secret and the key that contain the URL. You must be allowed
-	// to get this Secret.
-	// +optional
-	URLSecretRef *ClusterSecretURLReference `json:"urlSecretRef,omitempty"`
-
-	// headersSecretRef names a Secret whose entries are sent as HTTP headers, for example
-	// Authorization. You must be allowed to get this Secret. If unset, no headers are
-	// added.
-	// +optional
-	HeadersSecretRef *ClusterSecretReference `json:"headersSecretRef,omitempty"`
-
-	// caSecretRef names the Secret and the key that contain the trusted CA certificates in
-	// PEM, for example the key ca.crt of a cert-manager Secret. You must be allowed to get
-	// this Secret. If unset, the operator trusts the CAs in its image.
-	// +optional
-	CASecretRef *ClusterSecretKeyReference `json:"caSecretRef,omitempty"`
-
-	// clientCertSecretRef names a Secret with the keys tls.crt and tls.key. They contain a
-	// certificate in PEM and its private key. The operator shows it to the receiver's server if
-	// that asks for one, and to no token server or proxy. You must be allowed to get this
-	// Secret. If unset, the operator shows none.
-	// +optional
-	ClientCertSecretRef *ClusterSecretReference `json:"clientCertSecretRef,omitempty"`
-
-	// oauth2 requests access tokens and sends them with each request. If unset, the operator
-	// sends none.
-	// +optional
-	OAuth2 *ClusterOAuth2 `json:"oauth2,omitempty"`
-}
-
-func (s *HTTPServer) in(namespace string) ClusterHTTPServer {
-	return ClusterHTTPServer{
-		URL:              s.URL,
-		URLSecretRef:     s.URLSecretRef.in(namespace),
-		HeadersSecretRef: s.HeadersSecretRef.in(namespace),
-		CASecretRef:      s.CASecretRef.in(namespace),
-
-		ClientCertSecretRef: s.ClientCertSecretRef.in(namespace),
-		OAuth2:              s.OAuth2.in(namespace),
-	}
-}
-
 // OAuth2Authentication determines how a client sends its credentials to the token server.
 //
 // +kubebuilder:validation:Enum=Basic;Body
@@ -108,8 +58,8 @@ const (
 	OAuth2Body OAuth2Authentication = "Body"
 )
 
-// OAuth2Client is a client of an OAuth 2.0 token server.
-type OAuth2Client struct {
+// OAuth2 requests access tokens with the credentials of a client.
+type OAuth2 struct {
 	// tokenURL is the URL of the token server: https, at most 2,048 characters.
 	// +required
 	// +kubebuilder:validation:XValidation:rule="self.startsWith('https://')",message="a token is a secret: use https"
@@ -141,31 +91,9 @@ type OAuth2Client struct {
 	// +optional
 	// +default="Basic"
 	Authentication OAuth2Authentication `json:"authentication,omitempty"`
-}
-
-// OAuth2 requests access tokens with the credentials of a client.
-type OAuth2 struct {
-	OAuth2Client `json:",inline"`
 
 	// clientSecretRef names the Secret and the key that contain the client's secret. You must
 	// be allowed to get this Secret.
 	// +required
 	ClientSecretRef SecretKeyReference `json:"clientSecretRef"`
-}
-
-// ClusterOAuth2 requests access tokens with the credentials of a client.
-type ClusterOAuth2 struct {
-	OAuth2Client `json:",inline"`
-
-	// clientSecretRef names the Secret and the key that contain the client's secret. You must
-	// be allowed to get this Secret.
-	// +required
-	ClientSecretRef ClusterSecretKeyReference `json:"clientSecretRef"`
-}
-
-func (o *OAuth2) in(namespace string) *ClusterOAuth2 {
-	if o == nil {
-		return nil
-	}
-	return &ClusterOAuth2{OAuth2Client: o.OAuth2Client, ClientSecretRef: *o.ClientSecretRef.in(namespace)}
 }

@@ -5,8 +5,8 @@ package v1alpha1
 // +kubebuilder:validation:Enum=critical;error;warning;info
 type PagerDutySeverity string
 
-// PagerDutyService contains the settings for PagerDuty incidents.
-type PagerDutyService struct {
+// PagerDutyReceiver triggers and resolves PagerDuty incidents.
+type PagerDutyReceiver struct {
 	// severity of all incidents: critical, error, warning or info. If unset, warning for
 	// Events of type Warning, and info for others.
 	// +optional
@@ -18,33 +18,11 @@ type PagerDutyService struct {
 	// +optional
 	// +default="https://events.pagerduty.com/v2/enqueue"
 	APIURL ServerURL `json:"apiURL,omitempty"`
-}
-
-// PagerDutyReceiver triggers and resolves PagerDuty incidents.
-type PagerDutyReceiver struct {
-	PagerDutyService `json:",inline"`
 
 	// routingKeySecretRef names the Secret and the key that contain the integration key of
 	// an Events API v2 integration. You must be allowed to get this Secret.
 	// +required
 	RoutingKeySecretRef SecretKeyReference `json:"routingKeySecretRef"`
-}
-
-// ClusterPagerDutyReceiver triggers and resolves PagerDuty incidents.
-type ClusterPagerDutyReceiver struct {
-	PagerDutyService `json:",inline"`
-
-	// routingKeySecretRef names the Secret and the key that contain the integration key of
-	// an Events API v2 integration. You must be allowed to get this Secret.
-	// +required
-	RoutingKeySecretRef ClusterSecretKeyReference `json:"routingKeySecretRef"`
-}
-
-func (p *PagerDutyReceiver) in(namespace string) *ClusterPagerDutyReceiver {
-	if p == nil {
-		return nil
-	}
-	return &ClusterPagerDutyReceiver{PagerDutyService: p.PagerDutyService, RoutingKeySecretRef: *p.RoutingKeySecretRef.in(namespace)}
 }
 
 // AlertmanagerReceiver sends alerts to an Alertmanager.
@@ -59,25 +37,4 @@ type AlertmanagerReceiver struct {
 	// +kubebuilder:validation:Minimum=60
 	// +kubebuilder:validation:Maximum=604800
 	ResolveAfterSeconds int32 `json:"resolveAfterSeconds,omitempty"`
-}
-
-// ClusterAlertmanagerReceiver sends alerts to an Alertmanager.
-type ClusterAlertmanagerReceiver struct {
-	ClusterHTTPServer `json:",inline"`
-
-	// resolveAfterSeconds is the time after which an alert ends, in seconds, unless it is
-	// resolved or sent again before. From 60 to 604,800. The alert of an open group is sent
-	// again in time, and the default for it is 300. For others, Alertmanager's
-	// resolve_timeout applies if it is unset.
-	// +optional
-	// +kubebuilder:validation:Minimum=60
-	// +kubebuilder:validation:Maximum=604800
-	ResolveAfterSeconds int32 `json:"resolveAfterSeconds,omitempty"`
-}
-
-func (a *AlertmanagerReceiver) in(namespace string) *ClusterAlertmanagerReceiver {
-	if a == nil {
-		return nil
-	}
-	return &ClusterAlertmanagerReceiver{ClusterHTTPServer: a.HTTPServer.in(namespace), ResolveAfterSeconds: a.ResolveAfterSeconds}
 }

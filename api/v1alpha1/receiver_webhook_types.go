@@ -134,31 +134,3 @@ type WebhookReceiver struct {
 	// +optional
 	SigningKeySecretRef *SecretKeyReference `json:"signingKeySecretRef,omitempty"`
 }
-
-// ClusterWebhookReceiver posts JSON to an HTTP server.
-//
-// +kubebuilder:validation:XValidation:rule="!has(self.body) || self.format == 'JSON'",message="a CloudEvent has its own body: remove body, or set format to JSON"
-// +kubebuilder:validation:XValidation:rule="has(self.body) || !has(self.contentType)",message="contentType is for a body of your own: set it together with body only"
-// +kubebuilder:validation:XValidation:rule="!has(self.batch) || !has(self.body)",message="a batch contains CloudEvents, which have their own body: remove batch or body"
-// +kubebuilder:validation:XValidation:rule="!has(self.batch) || has(self.body) || self.format == 'CloudEvents'",message="a batch contains CloudEvents in structured mode: set format to CloudEvents, or remove batch"
-type ClusterWebhookReceiver struct {
-	ClusterHTTPServer `json:",inline"`
-	WebhookRequest    `json:",inline"`
-
-	// signingKeySecretRef names the Secret and the key that contain a signing key of 24 to
-	// 64 bytes in base64. Requests are signed according to Standard Webhooks 1.0. You must
-	// be allowed to get this Secret. If unset, requests are not signed.
-	// +optional
-	SigningKeySecretRef *ClusterSecretKeyReference `json:"signingKeySecretRef,omitempty"`
-}
-
-func (w *WebhookReceiver) in(namespace string) *ClusterWebhookReceiver {
-	if w == nil {
-		return nil
-	}
-	return &ClusterWebhookReceiver{
-		ClusterHTTPServer:   w.HTTPServer.in(namespace),
-		WebhookRequest:      w.WebhookRequest,
-		SigningKeySecretRef: w.SigningKeySecretRef.in(namespace),
-	}
-}

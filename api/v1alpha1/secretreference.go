@@ -1,7 +1,18 @@
 package v1alpha1
 
-// SecretReference names a Secret in the namespace of the receiver.
+import (
+	"reflect"
+)
+
+// SecretReference names a Secret of a receiver. A ClusterAlarmReceiver must set the namespace. An
+// AlarmReceiver uses Secrets of its own namespace only, and its schema has no such field.
 type SecretReference struct {
+	// namespace of the Secret, at most 63 characters.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	Namespace string `json:"namespace,omitempty"`
+
 	// name of the Secret, at most 253 characters.
 	// +required
 	// +kubebuilder:validation:MinLength=1
@@ -9,14 +20,9 @@ type SecretReference struct {
 	Name string `json:"name"`
 }
 
-// SecretURLReference names a key of a Secret in the namespace of the receiver. The key is
-// url by default.
+// SecretURLReference names a key of a Secret of a receiver. The key is url by default.
 type SecretURLReference struct {
-	// name of the Secret, at most 253 characters.
-	// +required
-	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=253
-	Name string `json:"name"`
+	SecretReference `json:",inline"`
 
 	// key in the data of the Secret, at most 253 characters. Default: url.
 	// +optional
@@ -26,13 +32,9 @@ type SecretURLReference struct {
 	Key string `json:"key,omitempty"`
 }
 
-// SecretKeyReference names a key of a Secret in the namespace of the receiver.
+// SecretKeyReference names a key of a Secret of a receiver.
 type SecretKeyReference struct {
-	// name of the Secret, at most 253 characters.
-	// +required
-	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=253
-	Name string `json:"name"`
+	SecretReference `json:",inline"`
 
 	// key in the data of the Secret, at most 253 characters.
 	// +required
@@ -41,58 +43,31 @@ type SecretKeyReference struct {
 	Key string `json:"key"`
 }
 
-// ClusterSecretReference names a Secret in any namespace.
-type ClusterSecretReference struct {
-	// namespace of the Secret, at most 63 characters.
-	// +required
-	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=63
-	Namespace string `json:"namespace"`
-
-	SecretReference `json:",inline"`
+// SecretReferences returns all references to Secrets that the spec has. Changing one changes the
+// spec.
+func (s *AlarmReceiverSpec) SecretReferences() []*SecretReference {
+	return secretReferences(reflect.ValueOf(s))
 }
 
-// ClusterSecretURLReference names a key of a Secret in any namespace. The key is url by
-// default.
-type ClusterSecretURLReference struct {
-	// namespace of the Secret, at most 63 characters.
-	// +required
-	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=63
-	Namespace string `json:"namespace"`
-
-	SecretURLReference `json:",inline"`
-}
-
-// ClusterSecretKeyReference names a key of a Secret in any namespace.
-type ClusterSecretKeyReference struct {
-	// namespace of the Secret, at most 63 characters.
-	// +required
-	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=63
-	Namespace string `json:"namespace"`
-
-	SecretKeyReference `json:",inline"`
-}
-
-// in adds the namespace to the reference. It returns nil for nil.
-func (r *SecretReference) in(namespace string) *ClusterSecretReference {
-	if r == nil {
+func secretReferences(v reflect.Value) []*SecretReference {
+	if v.Kind() == reflect.Pointer {
+		if v.IsNil() {
+			return nil
+		}
+		if ref, ok := reflect.TypeAssert[*SecretReference](v); ok {
+			return []*SecretReference{ref}
+		}
+		v = v.Elem()
+	}
+	if v.Kind() != reflect.Struct {
 		return nil
 	}
-	return &ClusterSecretReference{Namespace: namespace, SecretReference: *r}
-}
-
-func (r *SecretURLReference) in(namespace string) *ClusterSecretURLReference {
-	if r == nil {
-		return nil
+	var all []*SecretReference
+	for _, field := range v.Fields() {
+		if field.Kind() == reflect.Struct {
+			field = field.Addr()
+		}
+		all = append(all, secretReferences(field)...)
 	}
-	return &ClusterSecretURLReference{Namespace: namespace, SecretURLReference: *r}
-}
-
-func (r *SecretKeyReference) in(namespace string) *ClusterSecretKeyReference {
-	if r == nil {
-		return nil
-	}
-	return &ClusterSecretKeyReference{Namespace: namespace, SecretKeyReference: *r}
+	return all
 }

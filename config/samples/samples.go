@@ -6,6 +6,8 @@ import (
 	"embed"
 	"fmt"
 	"io/fs"
+	"path"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -28,6 +30,15 @@ func States() ([]*unstructured.Unstructured, error) { return decode("states/*.ya
 // the objects it needs.
 func ReceiverOf(sink string) ([]*unstructured.Unstructured, error) {
 	return decode("receivers/" + sink + ".yaml")
+}
+
+// ReceiverTypes returns the types for ReceiverOf.
+func ReceiverTypes() ([]string, error) {
+	names, err := fs.Glob(files, "receivers/*.yaml")
+	for i, name := range names {
+		names[i] = strings.TrimSuffix(path.Base(name), ".yaml")
+	}
+	return names, err
 }
 
 // Shares returns all sample shares and the objects they need, except the source Secrets.

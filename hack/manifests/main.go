@@ -1,5 +1,5 @@
 // Manifests makes config a kustomize base: it writes the kustomization and the workload of the
-// Helm chart.
+// Helm chart. It also writes the admission policies of receivers.
 // `make generate` runs it in the root of the repository:
 //
 //	go run ./hack/manifests
@@ -27,7 +27,7 @@ const (
 )
 
 func main() {
-	if err := writeBase(); err != nil {
+	if err := errors.Join(writeReceiverPolicies(), writeBase()); err != nil {
 		fmt.Fprintln(os.Stderr, "manifests:", err)
 		os.Exit(1)
 	}

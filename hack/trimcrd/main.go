@@ -2,7 +2,8 @@
 // CRD must fit into the annotation of a client-side apply (256 KiB). It makes `containers`
 // optional, because the template is merged into a pod that has some. It limits the lists of a
 // template, and numbers that Go cannot read. Outside of templates, it gives quantities a rule
-// with a message, instead of a pattern. `make generate` runs it:
+// with a message, instead of a pattern. A reference to a Secret gets its namespace in a
+// ClusterAlarmReceiver only. `make generate` runs it:
 //
 //	go run ./hack/trimcrd config/crd
 package main
@@ -43,7 +44,7 @@ func run(args []string) error {
 	return nil
 }
 
-// trimFile writes a file if it contains a pod template or a number to limit.
+// trimFile writes a file if it must be trimmed.
 func trimFile(path string) error {
 	before, err := os.ReadFile(path)
 	if err != nil {
@@ -56,14 +57,15 @@ func trimFile(path string) error {
 	return os.WriteFile(path, after, 0o644)
 }
 
-// trim returns the trimmed CRD. A CRD without a pod template or a number to limit is not changed.
+// trim returns the trimmed CRD. One without a pod template, a number to limit or a reference to a
+// receiver's Secret is not changed.
 func trim(before []byte) ([]byte, error) {
 	var crd map[string]any
 	if err := yaml.Unmarshal(before, &crd); err != nil {
 		return nil, err
 	}
-	bounded := boundNumbers(crd, false)
-	if !trimTemplates(crd) && !bounded {
+	bounded, scoped := boundNumbers(crd, false), scopeReferences(crd)
+	if !trimTemplates(crd) && !bounded && !scoped {
 		return before, nil
 	}
 	after, err := yaml.Marshal(crd)

@@ -100,6 +100,30 @@ func TestTrim(t *testing.T) {
 	}
 }
 
+func TestReferencesToSecretsGetTheirNamespace(t *testing.T) {
+	for kind, want := range map[string]string{
+		"AlarmReceiver":        `{required: [name], properties: {name: {}}}`,
+		"ClusterAlarmReceiver": `{required: [name, namespace], properties: {name: {}, namespace: {}}}`,
+		"Jupyter":              `{required: [name], properties: {name: {}, namespace: {}}}`,
+	} {
+		t.Run(kind, func(t *testing.T) {
+			crd := func(reference string) string {
+				return `{spec: {names: {kind: ` + kind + `}, versions: [{properties: {tokenSecretRef: ` + reference + `}}]}}`
+			}
+			trimmed := []byte(crd(`{required: [name], properties: {name: {}, namespace: {}}}`))
+			for range 2 {
+				var err error
+				if trimmed, err = trim(trimmed); err != nil {
+					t.Fatal(err)
+				}
+				if diff := cmp.Diff(parsed(t, crd(want)), parsed(t, string(trimmed))); diff != "" {
+					t.Errorf("(-want +got):\n%s", diff)
+				}
+			}
+		})
+	}
+}
+
 func parsed(t *testing.T, text string) any {
 	t.Helper()
 	var value any

@@ -55,7 +55,7 @@ func BenchmarkCreationToReceipt(b *testing.B) {
 func subscribe(b *testing.B, c *cluster.Cluster, to *sink.Sink) {
 	b.Helper()
 	receiver := &v1alpha1.ClusterAlarmReceiver{ObjectMeta: metav1.ObjectMeta{Name: "sink"}}
-	receiver.Spec.Webhook = &v1alpha1.ClusterWebhookReceiver{ClusterHTTPServer: v1alpha1.ClusterHTTPServer{URL: v1alpha1.ServerURL(to.URL())}}
+	receiver.Spec.Webhook = &v1alpha1.WebhookReceiver{HTTPServer: v1alpha1.HTTPServer{URL: v1alpha1.ServerURL(to.URL())}}
 	must(b, c.Client.Create(b.Context(), receiver))
 	backOff := &v1alpha1.ClusterAlarm{ObjectMeta: metav1.ObjectMeta{Name: "back-off"}}
 	backOff.Spec.Match = []v1alpha1.EventMatch{{Kinds: []string{"Pod"}, Reasons: []string{"BackOff"}}}

@@ -42,6 +42,11 @@ type fixture struct {
 	counts bool
 }
 
+// clusterSpec returns the spec of a ClusterAlarmReceiver with these settings.
+func clusterSpec(settings v1alpha1.AlarmReceiverSpec) v1alpha1.ClusterAlarmReceiverSpec {
+	return v1alpha1.ClusterAlarmReceiverSpec{AlarmReceiverSpec: settings}
+}
+
 // newFixture creates a fixture with a receiver for each name. It creates no alarm if there
 // are no names.
 func newFixture(t *testing.T, c *cluster.Cluster, names ...string) *fixture {
@@ -56,7 +61,7 @@ func newFixture(t *testing.T, c *cluster.Cluster, names ...string) *fixture {
 		references = append(references, v1alpha1.ClusterReceiverReference{Name: name})
 		s.create(&v1alpha1.ClusterAlarmReceiver{
 			ObjectMeta: metav1.ObjectMeta{Name: name},
-			Spec:       v1alpha1.ClusterAlarmReceiverSpec{Webhook: &v1alpha1.ClusterWebhookReceiver{ClusterHTTPServer: v1alpha1.ClusterHTTPServer{URL: v1alpha1.ServerURL(r.URL())}}},
+			Spec:       clusterSpec(v1alpha1.AlarmReceiverSpec{Webhook: &v1alpha1.WebhookReceiver{HTTPServer: v1alpha1.HTTPServer{URL: v1alpha1.ServerURL(r.URL())}}}),
 		})
 	}
 	if len(names) == 0 {

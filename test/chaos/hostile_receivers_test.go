@@ -52,12 +52,11 @@ func TestTheReceiversOfATenantDelayNoMessageOfTheAdministrator(t *testing.T) {
 // it.
 func (s *fixture) administratorsChat(chat *receiver) {
 	s.t.Helper()
-	meta := metav1.ObjectMeta{Name: s.namespace}
-	s.create(&v1alpha1.ClusterAlarmReceiver{ObjectMeta: meta, Spec: v1alpha1.ClusterAlarmReceiverSpec{
-		Slack: &v1alpha1.ClusterSlackReceiver{WebhookURLSecretRef: &v1alpha1.ClusterSecretURLReference{
-			Namespace: s.namespace, SecretURLReference: *s.secretURL(0, chat),
-		}},
-	}})
+	meta, url := metav1.ObjectMeta{Name: s.namespace}, s.secretURL(0, chat)
+	url.Namespace = s.namespace
+	s.create(&v1alpha1.ClusterAlarmReceiver{ObjectMeta: meta, Spec: clusterSpec(v1alpha1.AlarmReceiverSpec{
+		Slack: &v1alpha1.SlackReceiver{WebhookURLSecretRef: url},
+	})})
 	s.create(&v1alpha1.ClusterAlarm{ObjectMeta: meta, Spec: v1alpha1.ClusterAlarmSpec{
 		AlarmSpec:         v1alpha1.AlarmSpec{Match: []v1alpha1.EventMatch{{Reasons: []string{reason}}}},
 		NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: s.namespace}},
@@ -70,7 +69,7 @@ func (s *fixture) secretURL(i int, r *receiver) *v1alpha1.SecretURLReference {
 	s.t.Helper()
 	name := fmt.Sprintf("url-%d", i)
 	s.create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name}, Data: map[string][]byte{"url": []byte(r.URL())}})
-	return &v1alpha1.SecretURLReference{Name: name, Key: "url"}
+	return &v1alpha1.SecretURLReference{SecretReference: v1alpha1.SecretReference{Name: name}, Key: "url"}
 }
 
 // hostile creates a receiver, and an Alarm that sends everything to it.

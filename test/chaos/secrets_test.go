@@ -120,15 +120,14 @@ func (s *fixture) secretReceivers(name, url string) {
 	headers := metav1.ObjectMeta{Namespace: s.namespace, Name: name + "-headers"}
 	s.create(&corev1.Secret{ObjectMeta: headers, Data: map[string][]byte{"Authorization": []byte(header)}})
 	clusterMeta := metav1.ObjectMeta{Name: s.namespace + "-" + name}
-	key := v1alpha1.SecretURLReference{Name: name, Key: "url"}
-	s.create(&v1alpha1.ClusterAlarmReceiver{ObjectMeta: clusterMeta, Spec: v1alpha1.ClusterAlarmReceiverSpec{
-		Webhook: &v1alpha1.ClusterWebhookReceiver{ClusterHTTPServer: v1alpha1.ClusterHTTPServer{
-			URLSecretRef:     &v1alpha1.ClusterSecretURLReference{Namespace: s.namespace, SecretURLReference: key},
-			HeadersSecretRef: &v1alpha1.ClusterSecretReference{Namespace: s.namespace, SecretReference: v1alpha1.SecretReference{Name: headers.Name}},
+	s.create(&v1alpha1.ClusterAlarmReceiver{ObjectMeta: clusterMeta, Spec: clusterSpec(v1alpha1.AlarmReceiverSpec{
+		Webhook: &v1alpha1.WebhookReceiver{HTTPServer: v1alpha1.HTTPServer{
+			URLSecretRef:     &v1alpha1.SecretURLReference{SecretReference: v1alpha1.SecretReference{Namespace: s.namespace, Name: name}, Key: "url"},
+			HeadersSecretRef: &v1alpha1.SecretReference{Namespace: s.namespace, Name: headers.Name},
 		}},
-	}})
+	})})
 	s.create(&v1alpha1.AlarmReceiver{ObjectMeta: meta, Spec: v1alpha1.AlarmReceiverSpec{
-		Slack: &v1alpha1.SlackReceiver{WebhookURLSecretRef: &key},
+		Slack: &v1alpha1.SlackReceiver{WebhookURLSecretRef: &v1alpha1.SecretURLReference{SecretReference: v1alpha1.SecretReference{Name: name}, Key: "url"}},
 	}})
 	spec := v1alpha1.AlarmSpec{Match: []v1alpha1.EventMatch{{Reasons: []string{reason}}}}
 	s.create(&v1alpha1.ClusterAlarm{ObjectMeta: clusterMeta, Spec: v1alpha1.ClusterAlarmSpec{

@@ -160,14 +160,13 @@ func (s *fixture) grouped(slack *slackserver.Workspace) *receiver {
 	s.create(&corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "slack"}, StringData: map[string]string{"token": slackserver.Token},
 	})
-	token := &v1alpha1.ClusterSecretKeyReference{Namespace: s.namespace, SecretKeyReference: v1alpha1.SecretKeyReference{Name: "slack", Key: "token"}}
+	token := &v1alpha1.SecretKeyReference{SecretReference: v1alpha1.SecretReference{Namespace: s.namespace, Name: "slack"}, Key: "token"}
 	s.create(&v1alpha1.ClusterAlarmReceiver{
 		ObjectMeta: metav1.ObjectMeta{Name: s.namespace},
-		Spec: v1alpha1.ClusterAlarmReceiverSpec{Slack: &v1alpha1.ClusterSlackReceiver{
-			SlackChannel:   v1alpha1.SlackChannel{Channel: slackserver.Channel, APIURL: v1alpha1.ServerURL(channel.URL())},
-			TokenSecretRef: token,
-			ChannelFrom:    &v1alpha1.SlackChannelFrom{NamespaceLabel: "slack-channel", Allowed: []string{"team-*"}},
-		}},
+		Spec: clusterSpec(v1alpha1.AlarmReceiverSpec{Slack: &v1alpha1.SlackReceiver{
+			Channel: slackserver.Channel, APIURL: v1alpha1.ServerURL(channel.URL()), TokenSecretRef: token,
+			ChannelFrom: &v1alpha1.SlackChannelFrom{NamespaceLabel: "slack-channel", Allowed: []string{"team-*"}},
+		}}),
 	})
 	s.create(&v1alpha1.ClusterAlarm{
 		ObjectMeta: metav1.ObjectMeta{Name: s.namespace},

@@ -32,6 +32,19 @@ func Origin(id alarm.ID) string {
 // IsResolved reports whether the message resolves its group.
 func IsResolved(m *message.Message) bool { return m.Group != nil && m.Group.Resolved }
 
+// Color returns the color of a message, as 0xRRGGBB: red for a warning, green for a resolved group,
+// and blue for others.
+func Color(m *message.Message) int {
+	switch {
+	case IsResolved(m):
+		return 0x3FA45B
+	case IsWarning(m):
+		return 0xD93F3F
+	default:
+		return 0x4A90D9
+	}
+}
+
 // Headline returns the title as one line, which is never empty. A symbol before it marks
 // warnings and resolved groups. The result is not escaped.
 func Headline(m *message.Message) string {

@@ -27,8 +27,10 @@ import (
 	"github.com/bongsu-io/bongsu/internal/alarm/notify/dialguard"
 	"github.com/bongsu-io/bongsu/internal/alarm/notify/discord"
 	"github.com/bongsu-io/bongsu/internal/alarm/notify/email"
+	"github.com/bongsu-io/bongsu/internal/alarm/notify/googlechat"
 	"github.com/bongsu-io/bongsu/internal/alarm/notify/httppost"
 	"github.com/bongsu-io/bongsu/internal/alarm/notify/log"
+	"github.com/bongsu-io/bongsu/internal/alarm/notify/mattermost"
 	"github.com/bongsu-io/bongsu/internal/alarm/notify/pagerduty"
 	"github.com/bongsu-io/bongsu/internal/alarm/notify/slack"
 	"github.com/bongsu-io/bongsu/internal/alarm/notify/teams"
@@ -120,7 +122,7 @@ func Build(ctx context.Context, live client.Reader, sinks Sinks, key kube.Key, o
 			return notify.Receiver{}, configError(v1alpha1.ReasonInvalidMatch, "spec.proxyURL: %v", httppost.ErrInvalidURL)
 		}
 	}
-	if err := b.notifier(ctx, &spec); err != nil {
+	if err := b.notifier(ctx, &spec.AlarmReceiverSpec); err != nil {
 		return notify.Receiver{}, err
 	}
 	b.receiver.Limits = limits(key.Namespace, b.vendor)
@@ -135,7 +137,7 @@ func Build(ctx context.Context, live client.Reader, sinks Sinks, key kube.Key, o
 }
 
 // notifier builds the notifier of the one type that the spec has.
-func (b *construction) notifier(ctx context.Context, spec *v1alpha1.ClusterAlarmReceiverSpec) error {
+func (b *construction) notifier(ctx context.Context, spec *v1alpha1.AlarmReceiverSpec) error {
 	switch {
 	case spec.Slack != nil:
 		return b.slack(ctx, spec.Slack)
@@ -143,6 +145,10 @@ func (b *construction) notifier(ctx context.Context, spec *v1alpha1.ClusterAlarm
 		return chat(ctx, b, &spec.Teams.WebhookURLSecretRef, teams.New)
 	case spec.Discord != nil:
 		return chat(ctx, b, &spec.Discord.WebhookURLSecretRef, discord.New)
+	case spec.GoogleChat != nil:
+		return chat(ctx, b, &spec.GoogleChat.WebhookURLSecretRef, googlechat.New)
+	case spec.Mattermost != nil:
+		return chat(ctx, b, &spec.Mattermost.WebhookURLSecretRef, mattermost.New)
 	case spec.Telegram != nil:
 		return b.telegram(ctx, spec.Telegram)
 	case spec.PagerDuty != nil:
@@ -233,7 +239,7 @@ func checkAllowedNamespaces(selector *metav1.LabelSelector) error {
 }
 
 // chat builds a notifier that posts to the webhook of a chat.
-func chat[N limited](ctx context.Context, b *construction, ref *v1alpha1.ClusterSecretURLReference, newNotifier func(*httppost.Client, string) (N, error)) error {
+func chat[N limited](ctx context.Context, b *construction, ref *v1alpha1.SecretURLReference, newNotifier func(*httppost.Client, string) (N, error)) error {
 	from := urlIn(ref)
 	raw, err := b.value(ctx, from)
 	if err != nil {
@@ -250,7 +256,7 @@ func chat[N limited](ctx context.Context, b *construction, ref *v1alpha1.Cluster
 	return nil
 }
 
-func (b *construction) slack(ctx context.Context, spec *v1alpha1.ClusterSlackReceiver) error {
+func (b *construction) slack(ctx context.Context, spec *v1alpha1.SlackReceiver) error {
 	if spec.WebhookURLSecretRef != nil {
 		return chat(ctx, b, spec.WebhookURLSecretRef, func(client *httppost.Client, url string) (*slack.Notifier, error) {
 			return slack.New(client, url, spec.Mentions)
@@ -277,7 +283,7 @@ func (b *construction) slack(ctx context.Context, spec *v1alpha1.ClusterSlackRec
 	return nil
 }
 
-func (b *construction) telegram(ctx context.Context, spec *v1alpha1.ClusterTelegramReceiver) error {
+func (b *construction) telegram(ctx context.Context, spec *v1alpha1.TelegramReceiver) error {
 	from := valueIn(&spec.TokenSecretRef)
 	token, err := b.value(ctx, from)
 	if err != nil {
@@ -296,7 +302,7 @@ func (b *construction) telegram(ctx context.Context, spec *v1alpha1.ClusterTeleg
 	return nil
 }
 
-func (b *construction) pagerDuty(ctx context.Context, spec *v1alpha1.ClusterPagerDutyReceiver) error {
+func (b *construction) pagerDuty(ctx context.Context, spec *v1alpha1.PagerDutyReceiver) error {
 	from := valueIn(&spec.RoutingKeySecretRef)
 	key, err := b.value(ctx, from)
 	if err != nil {
@@ -314,8 +320,8 @@ func (b *construction) pagerDuty(ctx context.Context, spec *v1alpha1.ClusterPage
 	return nil
 }
 
-func (b *construction) alertmanager(ctx context.Context, spec *v1alpha1.ClusterAlertmanagerReceiver) error {
-	server, err := b.server(ctx, &spec.ClusterHTTPServer)
+func (b *construction) alertmanager(ctx context.Context, spec *v1alpha1.AlertmanagerReceiver) error {
+	server, err := b.server(ctx, &spec.HTTPServer)
 	if err != nil {
 		return err
 	}
@@ -325,7 +331,7 @@ func (b *construction) alertmanager(ctx context.Context, spec *v1alpha1.ClusterA
 	return err // URL and headers were checked before
 }
 
-func (b *construction) email(ctx context.Context, spec *v1alpha1.ClusterEmailReceiver) error {
+func (b *construction) email(ctx context.Context, spec *v1alpha1.EmailReceiver) error {
 	from := allOf(spec.CredentialsSecretRef)
 	credentials, err := b.all(ctx, from)
 	if err != nil {
@@ -357,8 +363,8 @@ func (b *construction) email(ctx context.Context, spec *v1alpha1.ClusterEmailRec
 	return nil
 }
 
-func (b *construction) webhook(ctx context.Context, spec *v1alpha1.ClusterWebhookReceiver) error {
-	server, err := b.server(ctx, &spec.ClusterHTTPServer)
+func (b *construction) webhook(ctx context.Context, spec *v1alpha1.WebhookReceiver) error {
+	server, err := b.server(ctx, &spec.HTTPServer)
 	if err != nil {
 		return err
 	}
@@ -410,14 +416,14 @@ func (b *construction) bodyFailed() func(string) {
 	return func(text string) { b.sinks.BodyFailed(key, text) }
 }
 
-// server is a ClusterHTTPServer with the values of its Secrets.
+// server is a HTTPServer with the values of its Secrets.
 type server struct {
 	client  *httppost.Client
 	url     string
 	headers map[string][]byte
 }
 
-func (b *construction) server(ctx context.Context, spec *v1alpha1.ClusterHTTPServer) (*server, error) {
+func (b *construction) server(ctx context.Context, spec *v1alpha1.HTTPServer) (*server, error) {
 	raw, err := b.value(ctx, urlIn(spec.URLSecretRef))
 	if err != nil {
 		return nil, err
@@ -481,7 +487,7 @@ func (b *construction) clientFor(ctx context.Context, ca, cert secretKey) (*http
 }
 
 // withTokens returns a client that sends access tokens, if the receiver uses OAuth 2.0.
-func (b *construction) withTokens(ctx context.Context, client *httppost.Client, spec *v1alpha1.ClusterOAuth2, headers map[string][]byte) (*httppost.Client, error) {
+func (b *construction) withTokens(ctx context.Context, client *httppost.Client, spec *v1alpha1.OAuth2, headers map[string][]byte) (*httppost.Client, error) {
 	if spec == nil {
 		return client, nil
 	}

@@ -55,6 +55,8 @@ var sinks = map[string]string{
 	"slack bot":    "slack: {channel: C1, tokenSecretRef: {NSname: s, key: slack}}",
 	"teams":        "teams: {webhookURLSecretRef: {NSname: s, key: url}}",
 	"discord":      "discord: {webhookURLSecretRef: {NSname: s, key: url}}",
+	"googleChat":   "googleChat: {webhookURLSecretRef: {NSname: s, key: url}}",
+	"mattermost":   "mattermost: {webhookURLSecretRef: {NSname: s, key: url}}",
 	"telegram":     "telegram: {chatID: '1', apiURL: 'https://t.example.com', tokenSecretRef: {NSname: s, key: telegram}}",
 	"pagerDuty":    "pagerDuty: {apiURL: 'https://p.example.com', routingKeySecretRef: {NSname: s, key: pagerDuty}}",
 	"alertmanager": "alertmanager: {url: 'https://a.example.com'}",

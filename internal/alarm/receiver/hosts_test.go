@@ -20,9 +20,9 @@ func TestAnAlarmReceiverOfAHostThatIsNotAllowedIsNotReady(t *testing.T) {
 		return v1alpha1.AlarmReceiverSpec{Webhook: &v1alpha1.WebhookReceiver{HTTPServer: v1alpha1.HTTPServer{URL: v1alpha1.ServerURL(url)}}}
 	}
 	mail := func(host string) v1alpha1.AlarmReceiverSpec {
-		return v1alpha1.AlarmReceiverSpec{Email: &v1alpha1.EmailReceiver{MailServer: v1alpha1.MailServer{
+		return v1alpha1.AlarmReceiverSpec{Email: &v1alpha1.EmailReceiver{
 			Host: host, From: "a@a.example", To: []v1alpha1.MailAddress{"b@a.example"},
-		}}}
+		}}
 	}
 	for name, tc := range map[string]struct {
 		spec v1alpha1.AlarmReceiverSpec
@@ -43,9 +43,7 @@ func TestAnAlarmReceiverOfAHostThatIsNotAllowedIsNotReady(t *testing.T) {
 			}
 		})
 	}
-	cluster := &v1alpha1.ClusterAlarmReceiver{ObjectMeta: metav1.ObjectMeta{Name: "it"}, Spec: v1alpha1.ClusterAlarmReceiverSpec{
-		Webhook: &v1alpha1.ClusterWebhookReceiver{ClusterHTTPServer: v1alpha1.ClusterHTTPServer{URL: "https://b.example/"}},
-	}}
+	cluster := &v1alpha1.ClusterAlarmReceiver{ObjectMeta: metav1.ObjectMeta{Name: "it"}, Spec: v1alpha1.ClusterAlarmReceiverSpec{AlarmReceiverSpec: webhook("https://b.example/")}}
 	if _, err := receiver.Build(t.Context(), nil, sinks, kube.Key{Kind: v1alpha1.KindClusterAlarmReceiver, Name: "it"}, cluster); err != nil {
 		t.Errorf("a ClusterAlarmReceiver: %v", err)
 	}

@@ -11,48 +11,13 @@ import (
 )
 
 // SecretsOf returns the names of the Secrets that a receiver names.
-func SecretsOf(spec v1alpha1.ClusterAlarmReceiverSpec) []types.NamespacedName {
+func SecretsOf(object Object) []types.NamespacedName {
+	spec := object.ClusterSpec()
 	var names []types.NamespacedName
-	add := func(refs ...secretKey) {
-		for _, ref := range refs {
-			if ref.Name != "" {
-				names = append(names, ref.NamespacedName)
-			}
-		}
-	}
-	if s := spec.Slack; s != nil {
-		add(urlIn(s.WebhookURLSecretRef), valueIn(s.TokenSecretRef))
-	}
-	for _, chat := range []*v1alpha1.ClusterChatReceiver{spec.Teams, spec.Discord} {
-		if chat != nil {
-			add(urlIn(&chat.WebhookURLSecretRef))
-		}
-	}
-	if t := spec.Telegram; t != nil {
-		add(valueIn(&t.TokenSecretRef))
-	}
-	if p := spec.PagerDuty; p != nil {
-		add(valueIn(&p.RoutingKeySecretRef))
-	}
-	if a := spec.Alertmanager; a != nil {
-		add(serverSecrets(&a.ClusterHTTPServer)...)
-	}
-	if e := spec.Email; e != nil {
-		add(allOf(e.CredentialsSecretRef), valueIn(e.CASecretRef))
-	}
-	if w := spec.Webhook; w != nil {
-		add(serverSecrets(&w.ClusterHTTPServer)...)
-		add(valueIn(w.SigningKeySecretRef))
+	for _, ref := range spec.SecretReferences() {
+		names = append(names, types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name})
 	}
 	return names
-}
-
-func serverSecrets(s *v1alpha1.ClusterHTTPServer) []secretKey {
-	refs := []secretKey{urlIn(s.URLSecretRef), allOf(s.HeadersSecretRef), valueIn(s.CASecretRef), allOf(s.ClientCertSecretRef)}
-	if s.OAuth2 != nil {
-		refs = append(refs, valueIn(&s.OAuth2.ClientSecretRef))
-	}
-	return refs
 }
 
 // secretKey names one key of a Secret, or all keys if key is empty. The zero value names
@@ -62,21 +27,21 @@ type secretKey struct {
 	key string
 }
 
-func urlIn(r *v1alpha1.ClusterSecretURLReference) secretKey {
+func urlIn(r *v1alpha1.SecretURLReference) secretKey {
 	if r == nil {
 		return secretKey{}
 	}
 	return secretKey{types.NamespacedName{Namespace: r.Namespace, Name: r.Name}, r.Key}
 }
 
-func valueIn(r *v1alpha1.ClusterSecretKeyReference) secretKey {
+func valueIn(r *v1alpha1.SecretKeyReference) secretKey {
 	if r == nil {
 		return secretKey{}
 	}
 	return secretKey{types.NamespacedName{Namespace: r.Namespace, Name: r.Name}, r.Key}
 }
 
-func allOf(r *v1alpha1.ClusterSecretReference) secretKey {
+func allOf(r *v1alpha1.SecretReference) secretKey {
 	if r == nil {
 		return secretKey{}
 	}

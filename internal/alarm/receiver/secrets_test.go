@@ -14,10 +14,10 @@ import (
 	"github.com/bongsu-io/bongsu/internal/alarm/receiver"
 )
 
-var reference = regexp.MustCompile(`^(Cluster)?Secret[A-Za-z]*Reference$`)
+var reference = regexp.MustCompile(`^Secret[A-Za-z]*Reference$`)
 
 // nameSecrets sets each field of a spec that names a Secret, and returns their paths. The name
-// of each Secret is the path of its field.
+// of each Secret is the path of its field, and its namespace is "elsewhere".
 func nameSecrets(t *testing.T, v reflect.Value, path string) []string {
 	t.Helper()
 	if v.Kind() == reflect.Pointer && strings.HasPrefix(v.Type().Elem().PkgPath(), "github.com/bongsu-io/") {
@@ -26,6 +26,7 @@ func nameSecrets(t *testing.T, v reflect.Value, path string) []string {
 	}
 	if reference.MatchString(v.Type().Name()) {
 		v.FieldByName("Name").SetString(path)
+		v.FieldByName("Namespace").SetString("elsewhere")
 		return []string{path}
 	}
 	if v.Kind() != reflect.Struct {
@@ -59,11 +60,12 @@ func TestThePoliciesCheckEveryFieldThatNamesASecret(t *testing.T) {
 		object    receiver.Object
 		spec      reflect.Value
 		namespace func(path string) string
+		read      string // the namespace in which the Secrets are read
 	}{
-		"alarmreceivers": {own, reflect.ValueOf(&own.Spec).Elem(), func(string) string { return "request.namespace" }},
+		"alarmreceivers": {own, reflect.ValueOf(&own.Spec).Elem(), func(string) string { return "request.namespace" }, "shop"},
 		"clusteralarmreceivers": {cluster, reflect.ValueOf(&cluster.Spec).Elem(), func(path string) string {
 			return "string(object." + path + ".namespace.orValue(''))"
-		}},
+		}, "elsewhere"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			fields := nameSecrets(t, tc.spec, "spec")
@@ -96,8 +98,8 @@ func TestThePoliciesCheckEveryFieldThatNamesASecret(t *testing.T) {
 			}
 
 			var watched []string
-			for _, secret := range receiver.SecretsOf(tc.object.ClusterSpec()) {
-				if secret.Namespace != tc.object.GetNamespace() {
+			for _, secret := range receiver.SecretsOf(tc.object) {
+				if secret.Namespace != tc.read {
 					t.Errorf("%s is read in the namespace %q", secret.Name, secret.Namespace)
 				}
 				watched = append(watched, secret.Name)

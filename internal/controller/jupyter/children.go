@@ -47,7 +47,7 @@ type tokens struct {
 // tokenOf names the token of a Jupyter.
 type tokenOf struct {
 	owner types.UID
-	ref   v1alpha1.SecretKeyReference
+	ref   v1alpha1.TokenSecretReference
 }
 
 func newTokens() *tokens {
@@ -123,7 +123,7 @@ func (r *Reconciler) ensureToken(ctx context.Context, n *notebook) (step.Result,
 }
 
 // checkToken checks a token that the user provides.
-func checkToken(n *notebook, ref v1alpha1.SecretKeyReference, secret *corev1.Secret, exists bool) step.Result {
+func checkToken(n *notebook, ref v1alpha1.TokenSecretReference, secret *corev1.Secret, exists bool) step.Result {
 	switch {
 	case !exists:
 		n.findings.Add(noToken(v1alpha1.ReasonSecretNotFound, ref, "does not exist"))
@@ -152,7 +152,7 @@ func (r *Reconciler) createToken(ctx context.Context, n *notebook, secret *corev
 	return result, err
 }
 
-func noToken(reason string, ref v1alpha1.SecretKeyReference, problem string) diagnosis.Cause {
+func noToken(reason string, ref v1alpha1.TokenSecretReference, problem string) diagnosis.Cause {
 	return diagnosis.Cause{
 		Reason: reason, Object: diagnosis.Object{Kind: "Secret", Name: ref.Name},
 		Message: fmt.Sprintf("Secret %s for the notebook's token %s", ref.Name, problem),

@@ -93,7 +93,7 @@ func settingsOf(j *v1alpha1.Jupyter) culling.Settings {
 
 // readToken reads the token from the API server; it is empty if there is none. A Secret
 // that was not created for the notebook is used only if the notebook names it.
-func (r *Reconciler) readToken(ctx context.Context, n *notebook, ref v1alpha1.SecretKeyReference) (string, error) {
+func (r *Reconciler) readToken(ctx context.Context, n *notebook, ref v1alpha1.TokenSecretReference) (string, error) {
 	var secret corev1.Secret
 	err := r.Live.Get(ctx, types.NamespacedName{Namespace: n.name.Namespace, Name: ref.Name}, &secret)
 	if err != nil {
@@ -239,7 +239,7 @@ type target struct {
 	prefix  string
 	// activityPath is empty if it is a Jupyter server.
 	activityPath string
-	token        v1alpha1.SecretKeyReference
+	token        v1alpha1.TokenSecretReference
 	settings     culling.Settings
 }
 
@@ -309,7 +309,7 @@ func (p *prober) forgetToken(name types.NamespacedName) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if n := p.probed[name]; n != nil {
-		n.target.token = v1alpha1.SecretKeyReference{}
+		n.target.token = v1alpha1.TokenSecretReference{}
 	}
 }
 

@@ -160,7 +160,7 @@ func (r *Reconciler) configure(ctx context.Context, object Object, key kube.Key)
 	if refused := r.claim(key, object); refused.Reason != "" {
 		return refused, nil
 	}
-	r.Secrets.Watch(key.String(), receiver.SecretsOf(object.ClusterSpec())...)
+	r.Secrets.Watch(key.String(), receiver.SecretsOf(object)...)
 	built, err := receiver.Build(ctx, r.Live, r.Sinks, key, object)
 	if invalid, ok := errors.AsType[*receiver.ConfigError](err); ok {
 		r.disable(key, object)

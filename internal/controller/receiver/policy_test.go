@@ -30,6 +30,8 @@ func TestAUserWhoMayNotGetASecretCannotUseItInAReceiver(t *testing.T) {
 		"slack.tokenSecretRef":                "slack: {channel: C0123, tokenSecretRef: {NAMESPACEname: hook, key: token}}",
 		"teams.webhookURLSecretRef":           "teams: {webhookURLSecretRef: {NAMESPACEname: hook}}",
 		"discord.webhookURLSecretRef":         "discord: {webhookURLSecretRef: {NAMESPACEname: hook}}",
+		"googleChat.webhookURLSecretRef":      "googleChat: {webhookURLSecretRef: {NAMESPACEname: hook}}",
+		"mattermost.webhookURLSecretRef":      "mattermost: {webhookURLSecretRef: {NAMESPACEname: hook}}",
 		"telegram.tokenSecretRef":             "telegram: {chatID: '1', tokenSecretRef: {NAMESPACEname: hook, key: token}}",
 		"pagerDuty.routingKeySecretRef":       "pagerDuty: {routingKeySecretRef: {NAMESPACEname: hook, key: key}}",
 		"alertmanager.urlSecretRef":           "alertmanager: {urlSecretRef: {NAMESPACEname: hook}}",

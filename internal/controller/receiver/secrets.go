@@ -19,7 +19,7 @@ func secretsOf(o client.Object) []string {
 		return nil
 	}
 	var names []string
-	for _, name := range receiver.SecretsOf(object.ClusterSpec()) {
+	for _, name := range receiver.SecretsOf(object) {
 		names = append(names, name.String())
 	}
 	return names

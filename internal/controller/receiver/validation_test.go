@@ -16,7 +16,7 @@ func TestTheAPIServerRefusesAWrongReceiverAndNamesTheField(t *testing.T) {
 	c := cluster.Shared(t)
 	strict := client.WithFieldValidation(c.Client, metav1.FieldValidationStrict) // as kubectl does
 	const (
-		oneSink = "set exactly one of slack, teams, discord, telegram, pagerDuty, alertmanager, email, webhook and log"
+		oneSink = "exactly one of the fields in [slack "
 		oneURL  = "spec.webhook: Invalid value: set exactly one of url and urlSecretRef"
 		badURL  = "spec.webhook.url: Invalid value: ... not an absolute http or https URL: write for example https://alarms.example.com/bongsu"
 		userURL = "spec.webhook.url: Invalid value: ... contains a user or password: put the URL into a Secret and name it in urlSecretRef"
@@ -190,7 +190,7 @@ func TestTheAPIServerRefusesAWrongReceiverAndNamesTheField(t *testing.T) {
 		},
 		"an AlarmReceiver with channels of labels": {
 			"AlarmReceiver", "default", "slack: {channel: C0123, channelFrom: {namespaceLabel: team, allowed: ['*']}, tokenSecretRef: {name: a, key: a}}",
-			`unknown field "spec.slack.channelFrom"`,
+			`spec.slack.channelFrom is for ClusterAlarmReceivers: remove it`,
 		},
 		"a channel of a label for a webhook": {
 			"ClusterAlarmReceiver", "", "slack: {channelFrom: {namespaceLabel: team, allowed: ['*']}, webhookURLSecretRef: {namespace: a, name: a}}",

@@ -40,7 +40,7 @@ func TestAFailureIsReportedOnceAsConditionAndEvent(t *testing.T) {
 			Log: &v1alpha1.LogReceiver{},
 		}},
 		"ClusterAlarmReceiver": &v1alpha1.ClusterAlarmReceiver{ObjectMeta: name, Spec: v1alpha1.ClusterAlarmReceiverSpec{
-			Log: &v1alpha1.LogReceiver{},
+			AlarmReceiverSpec: v1alpha1.AlarmReceiverSpec{Log: &v1alpha1.LogReceiver{}},
 		}},
 	} {
 		t.Run(kind, func(t *testing.T) {

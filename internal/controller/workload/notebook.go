@@ -305,11 +305,11 @@ func mountPath(j *v1alpha1.Jupyter) string {
 const tokenKey = "token"
 
 // TokenRef names the Secret and the key with the token.
-func TokenRef(j *v1alpha1.Jupyter) v1alpha1.SecretKeyReference {
+func TokenRef(j *v1alpha1.Jupyter) v1alpha1.TokenSecretReference {
 	if ref := j.Spec.Auth.TokenSecretRef; ref != nil {
-		return v1alpha1.SecretKeyReference{Name: ref.Name, Key: ref.Key}
+		return *ref
 	}
-	return v1alpha1.SecretKeyReference{Name: tokenName(j), Key: tokenKey}
+	return v1alpha1.TokenSecretReference{Name: tokenName(j), Key: tokenKey}
 }
 
 // tokenName is the name of the Secret of NotebookToken.

@@ -124,14 +124,14 @@ func TestAServiceReachesTheNotebook(t *testing.T) {
 
 func TestATokenIsOursUnlessASecretIsNamed(t *testing.T) {
 	ours := jupyter(t, `{}`)
-	equal(t, workload.TokenRef(ours), v1alpha1.SecretKeyReference{Name: "lab-token", Key: "token"})
+	equal(t, workload.TokenRef(ours), v1alpha1.TokenSecretReference{Name: "lab-token", Key: "token"})
 	got := workload.NotebookToken(ours, "secret")
 	equal(t, got.Name, "lab-token")
 	equal(t, got.OwnerReferences, []metav1.OwnerReference{owner})
 	equal(t, got.Data, map[string][]byte{"token": []byte("secret")})
 
 	theirs := `auth: {tokenSecretRef: {name: mine, key: password}}`
-	equal(t, workload.TokenRef(jupyter(t, theirs)), v1alpha1.SecretKeyReference{Name: "mine", Key: "password"})
+	equal(t, workload.TokenRef(jupyter(t, theirs)), v1alpha1.TokenSecretReference{Name: "mine", Key: "password"})
 	equal(t, pod(t, theirs).Spec.Containers[0].Env[0].ValueFrom.SecretKeyRef, &corev1.SecretKeySelector{
 		LocalObjectReference: corev1.LocalObjectReference{Name: "mine"}, Key: "password",
 	})

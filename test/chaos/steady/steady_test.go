@@ -83,11 +83,11 @@ func watchIdle(t *testing.T, c *cluster.Cluster) int {
 // populate creates alarms and receivers. Some work and some fail.
 func populate(t *testing.T, c *cluster.Cluster, good, parked string) {
 	t.Helper()
-	webhook := func(url string) v1alpha1.ClusterAlarmReceiverSpec {
-		return v1alpha1.ClusterAlarmReceiverSpec{Webhook: &v1alpha1.ClusterWebhookReceiver{ClusterHTTPServer: v1alpha1.ClusterHTTPServer{URL: v1alpha1.ServerURL(url)}}}
+	webhook := func(url string) v1alpha1.AlarmReceiverSpec {
+		return v1alpha1.AlarmReceiverSpec{Webhook: &v1alpha1.WebhookReceiver{HTTPServer: v1alpha1.HTTPServer{URL: v1alpha1.ServerURL(url)}}}
 	}
-	receiver := func(name string, spec v1alpha1.ClusterAlarmReceiverSpec) client.Object {
-		return &v1alpha1.ClusterAlarmReceiver{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: spec}
+	receiver := func(name string, spec v1alpha1.AlarmReceiverSpec) client.Object {
+		return &v1alpha1.ClusterAlarmReceiver{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.ClusterAlarmReceiverSpec{AlarmReceiverSpec: spec}}
 	}
 	alarm := func(name string, match v1alpha1.EventMatch, receivers ...v1alpha1.ClusterReceiverReference) client.Object {
 		return &v1alpha1.ClusterAlarm{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.ClusterAlarmSpec{
@@ -98,10 +98,8 @@ func populate(t *testing.T, c *cluster.Cluster, good, parked string) {
 	for _, o := range []client.Object{
 		receiver("good", webhook(good)),
 		receiver("parked", webhook(parked)),
-		receiver("secret-missing", v1alpha1.ClusterAlarmReceiverSpec{Slack: &v1alpha1.ClusterSlackReceiver{
-			WebhookURLSecretRef: &v1alpha1.ClusterSecretURLReference{
-				Namespace: "default", SecretURLReference: v1alpha1.SecretURLReference{Name: "missing", Key: "url"},
-			},
+		receiver("secret-missing", v1alpha1.AlarmReceiverSpec{Slack: &v1alpha1.SlackReceiver{
+			WebhookURLSecretRef: &v1alpha1.SecretURLReference{SecretReference: v1alpha1.SecretReference{Namespace: "default", Name: "missing"}, Key: "url"},
 		}}),
 		alarm("good", everything, v1alpha1.ClusterReceiverReference{Name: "good"}),
 		alarm("parked", everything, v1alpha1.ClusterReceiverReference{Name: "parked"}),

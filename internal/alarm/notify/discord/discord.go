@@ -27,15 +27,12 @@ var _ notify.Notifier = (*Notifier)(nil)
 
 // New returns a Notifier for the URL of a webhook, which is a secret.
 func New(client *httppost.Client, webhookURL string) (*Notifier, error) {
-	hook, err := httppost.NewHook(client, webhookURL, httppost.HookConfig{Sink: "discord", Every: interval, Classify: classify})
+	hook, err := httppost.NewHook(client, webhookURL, httppost.HookConfig{Format: "discord", Every: interval, Classify: classify})
 	if err != nil {
 		return nil, err
 	}
 	return &Notifier{hook}, nil
 }
-
-// Format of the bodies.
-func (n *Notifier) Format() string { return "discord" }
 
 // classify explains Discord's answers for webhooks that do not exist.
 func classify(r *httppost.Response) {
@@ -51,13 +48,6 @@ const (
 	maxTitle       = 256
 	maxDescription = 4096
 	maxFooter      = 1024
-)
-
-// Colors of embeds.
-const (
-	red   = 0xD93F3F
-	green = 0x3FA45B
-	blue  = 0x4A90D9
 )
 
 type payload struct {
@@ -87,24 +77,13 @@ func (n *Notifier) Render(m message.Message) ([]byte, error) {
 	e := embed{
 		Title:       fit.Line(notify.Headline(&m), maxTitle, escape),
 		Description: fit.Text(strings.TrimSpace(m.Text), maxDescription, escape),
-		Color:       color(&m),
+		Color:       notify.Color(&m),
 	}
 	// Discord does not interpret Markdown in a footer.
 	if text := fit.Line(notify.Footer(&m), maxFooter, nil); text != "" {
 		e.Footer = &footer{Text: text}
 	}
 	return json.Marshal(payload{Embeds: []embed{e}, AllowedMentions: allowedMentions{Parse: []string{}}})
-}
-
-func color(m *message.Message) int {
-	switch {
-	case notify.IsResolved(m):
-		return green
-	case notify.IsWarning(m):
-		return red
-	default:
-		return blue
-	}
 }
 
 // markdown are the characters with which emphasis, code, links, headings, lists, quotes,

@@ -20,6 +20,7 @@ import (
 // Hook posts to a URL that is a secret, because no other credentials are needed.
 type Hook struct {
 	client   *Client
+	format   string
 	url      string
 	limit    notify.Limit
 	classify func(*Response)
@@ -27,8 +28,8 @@ type Hook struct {
 
 // HookConfig is the configuration that all hooks of a receiver type share.
 type HookConfig struct {
-	// Sink identifies the receiver type in the key of the limit.
-	Sink string
+	// Format is that of the bodies: see notify.Notifier. The key of the limit contains it.
+	Format string
 	// Every is the minimum time between two messages.
 	Every time.Duration
 	// Classify is Request.Classify.
@@ -43,9 +44,12 @@ func NewHook(client *Client, rawURL string, c HookConfig) (*Hook, error) {
 		return nil, err
 	}
 	sum := sha256.Sum256([]byte(rawURL))
-	limit := notify.Limit{Key: c.Sink + ":" + hex.EncodeToString(sum[:]), Every: c.Every}
-	return &Hook{client: client, url: rawURL, limit: limit, classify: c.Classify}, nil
+	limit := notify.Limit{Key: c.Format + ":" + hex.EncodeToString(sum[:]), Every: c.Every}
+	return &Hook{client: client, format: c.Format, url: rawURL, limit: limit, classify: c.Classify}, nil
 }
+
+// Format of the bodies.
+func (h *Hook) Format() string { return h.format }
 
 // Limit is shared by all receivers with the same URL.
 func (h *Hook) Limit() notify.Limit { return h.limit }

@@ -34,15 +34,12 @@ var _ notify.Notifier = (*Notifier)(nil)
 
 // New returns a Notifier for the URL of an incoming webhook, which is a secret.
 func New(client *httppost.Client, webhookURL string, mentions Mentions) (*Notifier, error) {
-	hook, err := httppost.NewHook(client, webhookURL, httppost.HookConfig{Sink: "slack", Every: interval, Classify: classify})
+	hook, err := httppost.NewHook(client, webhookURL, httppost.HookConfig{Format: "slack", Every: interval, Classify: classify})
 	if err != nil {
 		return nil, err
 	}
 	return &Notifier{hook, mentions}, nil
 }
-
-// Format of the bodies.
-func (n *Notifier) Format() string { return "slack" }
 
 // errorTexts explain the errors of incoming webhooks
 // (https://docs.slack.dev/messaging/sending-messages-using-incoming-webhooks).

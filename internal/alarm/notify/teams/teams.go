@@ -27,15 +27,12 @@ var _ notify.Notifier = (*Notifier)(nil)
 
 // New returns a Notifier for the URL of a workflow, which is a secret.
 func New(client *httppost.Client, webhookURL string) (*Notifier, error) {
-	hook, err := httppost.NewHook(client, webhookURL, httppost.HookConfig{Sink: "teams", Every: interval})
+	hook, err := httppost.NewHook(client, webhookURL, httppost.HookConfig{Format: "teams", Every: interval})
 	if err != nil {
 		return nil, err
 	}
 	return &Notifier{hook}, nil
 }
-
-// Format of the bodies.
-func (n *Notifier) Format() string { return "teams" }
 
 // Limits of texts, in characters. With them, a body never exceeds the 28 KB that Teams
 // accepts, because a character has at most six bytes in JSON

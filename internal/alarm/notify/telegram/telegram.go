@@ -64,7 +64,7 @@ func New(client *httppost.Client, c Config) (*Notifier, error) {
 		return nil, errToken
 	}
 	url := strings.TrimSuffix(c.URL, "/") + "/bot" + secret + "/sendMessage"
-	hook, err := httppost.NewHook(client, url, httppost.HookConfig{Sink: "telegram:" + c.ChatID, Every: interval, Classify: classify})
+	hook, err := httppost.NewHook(client, url, httppost.HookConfig{Format: "telegram:" + c.ChatID, Every: interval, Classify: classify})
 	if err != nil {
 		return nil, err
 	}

@@ -33,18 +33,6 @@ type vendor struct {
 	answer string
 }
 
-type card struct {
-	CardsV2 []struct {
-		CardID string `json:"cardId"`
-		Card   struct {
-			Header   struct{ Title, Subtitle string }
-			Sections []struct {
-				Widgets []struct{ TextParagraph struct{ Text string } }
-			}
-		}
-	}
-}
-
 type markdown struct{ Text, Username, Alias string }
 
 type post struct {
@@ -64,23 +52,6 @@ type alert struct {
 }
 
 var vendors = map[string]vendor{
-	"googlechat": {
-		payload: func() any { return &card{} },
-		check: func(payload any, raw []byte) error {
-			c := payload.(*card)
-			switch {
-			case len(raw) > 32_000:
-				return fmt.Errorf("a message of %d bytes", len(raw))
-			case len(c.CardsV2) != 1 || c.CardsV2[0].CardID == "" || len(c.CardsV2[0].Card.Sections) != 1:
-				return errors.New("no card")
-			case strings.Contains(c.CardsV2[0].Card.Sections[0].Widgets[0].TextParagraph.Text, "<"):
-				return errors.New("HTML of an Event")
-			}
-			return nil
-		},
-		status: http.StatusOK, answer: `{"name": "spaces/1/messages/1"}`,
-	},
-	"mattermost": {payload: func() any { return &markdown{} }, check: checkMarkdown(16_383), status: http.StatusOK, answer: "ok"},
 	"rocketchat": {payload: func() any { return &markdown{} }, check: checkMarkdown(5_000), status: http.StatusOK, answer: `{"success":true}`},
 	"webex": {
 		payload: func() any { return &struct{ Text string }{} },

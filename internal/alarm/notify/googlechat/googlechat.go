@@ -1,0 +1,102 @@
+// Package googlechat posts messages to a space of Google Chat through an incoming webhook.
+//
+// Google Chat shows the text of Events as it is. The text is in a card, whose HTML is escaped, and
+// mentions in cards notify no one.
+package googlechat
+
+import (
+	"encoding/json"
+	"fmt"
+	"html"
+	"strings"
+	"time"
+
+	"github.com/bongsu-io/bongsu/internal/alarm/message"
+	"github.com/bongsu-io/bongsu/internal/alarm/notify"
+	"github.com/bongsu-io/bongsu/internal/alarm/notify/fit"
+	"github.com/bongsu-io/bongsu/internal/alarm/notify/httppost"
+)
+
+// interval is that of the messages in a space
+// (https://developers.google.com/workspace/chat/limits).
+const interval = time.Second
+
+// Notifier posts to one webhook.
+type Notifier struct{ *httppost.Hook }
+
+var _ notify.Notifier = (*Notifier)(nil)
+
+// New returns a Notifier for the URL of a webhook, which is a secret.
+func New(client *httppost.Client, webhookURL string) (*Notifier, error) {
+	hook, err := httppost.NewHook(client, webhookURL, httppost.HookConfig{Format: "googlechat", Every: interval, Classify: classify})
+	if err != nil {
+		return nil, err
+	}
+	return &Notifier{hook}, nil
+}
+
+// classify explains Google's answers for webhooks that do not exist.
+func classify(r *httppost.Response) {
+	switch r.Status {
+	case 401, 403, 404:
+		r.Text = "the webhook or its space was deleted, or its URL is incomplete: create a new one and put its URL into the Secret"
+	}
+}
+
+// Limits of texts, in characters. With them, a message never exceeds the 32,000 bytes that Google
+// Chat accepts (https://developers.google.com/workspace/chat/api/reference/rest/v1/spaces.messages).
+const (
+	maxTitle  = 250
+	maxText   = 4000
+	maxFooter = 400
+)
+
+type payload struct {
+	// FallbackText is what notifications show.
+	FallbackText string      `json:"fallbackText"`
+	Cards        []namedCard `json:"cardsV2"`
+}
+
+type namedCard struct {
+	ID   string `json:"cardId"`
+	Card card   `json:"card"`
+}
+
+// card has no header, because headers have no HTML and show one line only
+// (https://developers.google.com/workspace/chat/api/reference/rest/v1/cards).
+type card struct {
+	Sections []section `json:"sections"`
+}
+
+type section struct {
+	Widgets []widget `json:"widgets"`
+}
+
+type widget struct {
+	TextParagraph paragraph `json:"textParagraph"`
+}
+
+type paragraph struct {
+	Text string `json:"text"`
+}
+
+// Render returns a card with a title, the text, and a footer.
+func (n *Notifier) Render(m message.Message) ([]byte, error) {
+	title := notify.Headline(&m)
+	widgets := []widget{show(fmt.Sprintf(`<font color="#%06X"><b>%s</b></font>`, notify.Color(&m), fit.Line(title, maxTitle, escape)))}
+	if text := fit.Text(strings.TrimSpace(m.Text), maxText, escape); text != "" {
+		widgets = append(widgets, show(text))
+	}
+	if footer := fit.Line(notify.Footer(&m), maxFooter, escape); footer != "" {
+		widgets = append(widgets, show("<i>"+footer+"</i>"))
+	}
+	return json.Marshal(payload{
+		FallbackText: fit.Line(title, maxTitle, nil),
+		Cards:        []namedCard{{ID: "message", Card: card{Sections: []section{{Widgets: widgets}}}}},
+	})
+}
+
+func show(text string) widget { return widget{paragraph{text}} }
+
+// escape escapes HTML. Cards show a newline as one.
+func escape(r rune) string { return html.EscapeString(string(r)) }

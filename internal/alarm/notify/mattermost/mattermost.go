@@ -1,0 +1,124 @@
+// Package mattermost posts messages to a Mattermost channel through an incoming webhook.
+//
+// Mattermost shows the text of Events as it is. The text is in an attachment with escaped Markdown.
+// Characters without width separate what would be mentions and links.
+package mattermost
+
+import (
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/bongsu-io/bongsu/internal/alarm/message"
+	"github.com/bongsu-io/bongsu/internal/alarm/notify"
+	"github.com/bongsu-io/bongsu/internal/alarm/notify/fit"
+	"github.com/bongsu-io/bongsu/internal/alarm/notify/httppost"
+	"github.com/bongsu-io/bongsu/pkg/plaintext"
+)
+
+// interval is for the people in a channel. A server that limits requests accepts 10 a second
+// (https://docs.mattermost.com/configure/rate-limiting-configuration-settings.html).
+const interval = time.Second
+
+// Notifier posts to one webhook.
+type Notifier struct{ *httppost.Hook }
+
+var _ notify.Notifier = (*Notifier)(nil)
+
+// New returns a Notifier for the URL of a webhook, which is a secret.
+func New(client *httppost.Client, webhookURL string) (*Notifier, error) {
+	hook, err := httppost.NewHook(client, webhookURL, httppost.HookConfig{Format: "mattermost", Every: interval, Classify: classify})
+	if err != nil {
+		return nil, err
+	}
+	return &Notifier{hook}, nil
+}
+
+// classify explains Mattermost's answers for webhooks that cannot be used. It answers 400 and an ID
+// if the webhook does not exist, and 501 if the server does not allow webhooks.
+func classify(r *httppost.Response) {
+	switch {
+	case r.Status == 400 && strings.Contains(string(r.Body), "web.incoming_webhook.invalid.app_error"), r.Status == 404:
+		r.Class, r.Text = notify.Park, "the webhook was deleted, or its URL is incomplete: create a new one and put its URL into the Secret"
+	case r.Status == 501:
+		r.Class, r.Text = notify.Park, "the server allows no incoming webhooks: an administrator enables them in its System Console"
+	}
+}
+
+// Limits of texts, in characters. Mattermost shows 300 of a footer
+// (https://developers.mattermost.com/integrate/reference/message-attachments).
+const (
+	maxTitle  = 250
+	maxText   = 4000
+	maxFooter = 300
+)
+
+type payload struct {
+	Attachments []attachment `json:"attachments"`
+}
+
+type attachment struct {
+	// Fallback is what notifications show, without Markdown.
+	Fallback string `json:"fallback"`
+	Color    string `json:"color"`
+	Title    string `json:"title"`
+	Text     string `json:"text,omitempty"`
+	Footer   string `json:"footer,omitempty"`
+}
+
+// Render returns a message with one attachment.
+func (n *Notifier) Render(m message.Message) ([]byte, error) {
+	title := notify.Headline(&m)
+	return json.Marshal(payload{[]attachment{{
+		Fallback: fit.Line(title, maxTitle, nil),
+		Color:    fmt.Sprintf("#%06X", notify.Color(&m)),
+		Title:    fit.Line(separate(title), maxTitle, escape),
+		Text:     fit.Text(separate(strings.TrimSpace(m.Text)), maxText, escape),
+		Footer:   fit.Line(notify.Footer(&m), maxFooter, nil),
+	}}})
+}
+
+// markdown are the characters that Mattermost shows as they are after a backslash. Emphasis, code,
+// links, headings, lists, quotes and tables start with them.
+const markdown = "\\`*{}[]()#+-.!_>~|"
+
+func escape(r rune) string {
+	if strings.ContainsRune(markdown, r) {
+		return `\` + string(r)
+	}
+	return string(r)
+}
+
+// wordJoiner is a character without width.
+const wordJoiner = '\u2060'
+
+// token is what Mattermost interprets in spite of backslashes. Before it reads Markdown, it replaces
+// Slack's <!channel> and <@user>. The others are URLs, emojis, references to characters, hashtags and
+// links to channels.
+var token = regexp.MustCompile(`^(<[!@]|://|:([A-Za-z_+-][\w+-]*|100|1234):|&#?\w+;|[#~]\w)`)
+
+// maxToken is more than the bytes of an emoji's longest name.
+const maxToken = 80
+
+// separate adds a word joiner to each mention, and to each token of Mattermost, after its first
+// character. Names of images and objects stay as they are, so that users can copy them.
+func separate(text string) string {
+	text = plaintext.Clean(text) // it could join what is separated here
+	var b strings.Builder
+	previous := ' '
+	for i, r := range text {
+		b.WriteRune(r)
+		isMention := r == '@' && !unicode.IsLetter(previous) && !unicode.IsNumber(previous)
+		if isMention || r == ':' && scheme.MatchString(text[max(0, i-len("mailto")):i]) || token.MatchString(text[i:min(len(text), i+maxToken)]) {
+			b.WriteRune(wordJoiner)
+		}
+		previous = r
+	}
+	return b.String()
+}
+
+// scheme is the end of the text before the colon of a URL without slashes.
+var scheme = regexp.MustCompile(`(?i)(mailto|tel)$`)
