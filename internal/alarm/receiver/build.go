@@ -142,13 +142,13 @@ func (b *construction) notifier(ctx context.Context, spec *v1alpha1.AlarmReceive
 	case spec.Slack != nil:
 		return b.slack(ctx, spec.Slack)
 	case spec.Teams != nil:
-		return chat(ctx, b, &spec.Teams.WebhookURLSecretRef, teams.New)
+		return b.chat(ctx, &spec.Teams.WebhookURLSecretRef, teams.New)
 	case spec.Discord != nil:
-		return chat(ctx, b, &spec.Discord.WebhookURLSecretRef, discord.New)
+		return b.chat(ctx, &spec.Discord.WebhookURLSecretRef, discord.New)
 	case spec.GoogleChat != nil:
-		return chat(ctx, b, &spec.GoogleChat.WebhookURLSecretRef, googlechat.New)
+		return b.chat(ctx, &spec.GoogleChat.WebhookURLSecretRef, googlechat.New)
 	case spec.Mattermost != nil:
-		return chat(ctx, b, &spec.Mattermost.WebhookURLSecretRef, mattermost.New)
+		return b.chat(ctx, &spec.Mattermost.WebhookURLSecretRef, mattermost.New)
 	case spec.Telegram != nil:
 		return b.telegram(ctx, spec.Telegram)
 	case spec.PagerDuty != nil:
@@ -239,7 +239,7 @@ func checkAllowedNamespaces(selector *metav1.LabelSelector) error {
 }
 
 // chat builds a notifier that posts to the webhook of a chat.
-func chat[N limited](ctx context.Context, b *construction, ref *v1alpha1.SecretURLReference, newNotifier func(*httppost.Client, string) (N, error)) error {
+func (b *construction) chat(ctx context.Context, ref *v1alpha1.SecretURLReference, newHook func(*httppost.Client, string) (*httppost.Hook, error)) error {
 	from := urlIn(ref)
 	raw, err := b.value(ctx, from)
 	if err != nil {
@@ -248,17 +248,17 @@ func chat[N limited](ctx context.Context, b *construction, ref *v1alpha1.SecretU
 	if err := b.checkURL(raw, from); err != nil {
 		return err
 	}
-	notifier, err := newNotifier(b.client(), raw)
+	hook, err := newHook(b.client(), raw)
 	if err != nil {
 		return invalidSecret(from, err)
 	}
-	b.use(notifier)
+	b.use(hook)
 	return nil
 }
 
 func (b *construction) slack(ctx context.Context, spec *v1alpha1.SlackReceiver) error {
 	if spec.WebhookURLSecretRef != nil {
-		return chat(ctx, b, spec.WebhookURLSecretRef, func(client *httppost.Client, url string) (*slack.Notifier, error) {
+		return b.chat(ctx, spec.WebhookURLSecretRef, func(client *httppost.Client, url string) (*httppost.Hook, error) {
 			return slack.New(client, url, spec.Mentions)
 		})
 	}

@@ -21,6 +21,16 @@ func Client(t testing.TB) *httppost.Client {
 	return client
 }
 
+// Hook returns the notifier of a chat that posts to a URL.
+func Hook(t testing.TB, newHook func(*httppost.Client, string) (*httppost.Hook, error), url string) *httppost.Hook {
+	t.Helper()
+	hook, err := newHook(Client(t), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return hook
+}
+
 // Render returns the body of a message.
 func Render(t testing.TB, n notify.Notifier, m message.Message) []byte {
 	t.Helper()

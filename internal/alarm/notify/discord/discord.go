@@ -20,18 +20,9 @@ import (
 // (https://discord.com/developers/docs/topics/rate-limits).
 const interval = 2 * time.Second
 
-// Notifier posts to one webhook.
-type Notifier struct{ *httppost.Hook }
-
-var _ notify.Notifier = (*Notifier)(nil)
-
-// New returns a Notifier for the URL of a webhook, which is a secret.
-func New(client *httppost.Client, webhookURL string) (*Notifier, error) {
-	hook, err := httppost.NewHook(client, webhookURL, httppost.HookConfig{Format: "discord", Every: interval, Classify: classify})
-	if err != nil {
-		return nil, err
-	}
-	return &Notifier{hook}, nil
+// New returns a notifier for the URL of a webhook, which is a secret.
+func New(client *httppost.Client, webhookURL string) (*httppost.Hook, error) {
+	return httppost.NewHook(client, webhookURL, httppost.HookConfig{Format: "discord", Every: interval, Classify: classify, Render: render})
 }
 
 // classify explains Discord's answers for webhooks that do not exist.
@@ -72,8 +63,8 @@ type allowedMentions struct {
 	Parse []string `json:"parse"`
 }
 
-// Render returns a message with one embed.
-func (n *Notifier) Render(m message.Message) ([]byte, error) {
+// render returns a message with one embed.
+func render(m message.Message) ([]byte, error) {
 	e := embed{
 		Title:       fit.Line(notify.Headline(&m), maxTitle, escape),
 		Description: fit.Text(strings.TrimSpace(m.Text), maxDescription, escape),

@@ -18,18 +18,9 @@ import (
 	"github.com/bongsu-io/bongsu/internal/testing/sink"
 )
 
-func newNotifier(t testing.TB, url string) *discord.Notifier {
-	t.Helper()
-	n, err := discord.New(notifiers.Client(t), url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return n
-}
-
 func render(t testing.TB, m message.Message) []byte {
 	t.Helper()
-	return notifiers.Render(t, newNotifier(t, "https://discord.example/x"), m)
+	return notifiers.Render(t, notifiers.Hook(t, discord.New, "https://discord.example/x"), m)
 }
 
 func length(s string) int { return len(utf16.Encode([]rune(s))) }
@@ -96,7 +87,7 @@ func FuzzRender(f *testing.F) {
 
 func TestErrorsSayWhatToDo(t *testing.T) {
 	server := sink.New(t)
-	n := newNotifier(t, server.URL())
+	n := notifiers.Hook(t, discord.New, server.URL())
 	const deleted = "create a new one and put its URL into the Secret"
 	notifiers.ExpectFailures(t, n, server, []byte("{}"),
 		notifiers.OnStatus(404, `{"message": "Unknown Webhook", "code": 10015}`, notify.Park, deleted),

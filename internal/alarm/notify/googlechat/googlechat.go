@@ -21,18 +21,9 @@ import (
 // (https://developers.google.com/workspace/chat/limits).
 const interval = time.Second
 
-// Notifier posts to one webhook.
-type Notifier struct{ *httppost.Hook }
-
-var _ notify.Notifier = (*Notifier)(nil)
-
-// New returns a Notifier for the URL of a webhook, which is a secret.
-func New(client *httppost.Client, webhookURL string) (*Notifier, error) {
-	hook, err := httppost.NewHook(client, webhookURL, httppost.HookConfig{Format: "googlechat", Every: interval, Classify: classify})
-	if err != nil {
-		return nil, err
-	}
-	return &Notifier{hook}, nil
+// New returns a notifier for the URL of a webhook, which is a secret.
+func New(client *httppost.Client, webhookURL string) (*httppost.Hook, error) {
+	return httppost.NewHook(client, webhookURL, httppost.HookConfig{Format: "googlechat", Every: interval, Classify: classify, Render: render})
 }
 
 // classify explains Google's answers for webhooks that do not exist.
@@ -80,8 +71,8 @@ type paragraph struct {
 	Text string `json:"text"`
 }
 
-// Render returns a card with a title, the text, and a footer.
-func (n *Notifier) Render(m message.Message) ([]byte, error) {
+// render returns a card with a title, the text, and a footer.
+func render(m message.Message) ([]byte, error) {
 	title := notify.Headline(&m)
 	widgets := []widget{show(fmt.Sprintf(`<font color="#%06X"><b>%s</b></font>`, notify.Color(&m), fit.Line(title, maxTitle, escape)))}
 	if text := fit.Text(strings.TrimSpace(m.Text), maxText, escape); text != "" {

@@ -14,22 +14,27 @@ import (
 
 	"golang.org/x/net/http/httpguts"
 
+	"github.com/bongsu-io/bongsu/internal/alarm/message"
 	"github.com/bongsu-io/bongsu/internal/alarm/notify"
 )
 
-// Hook posts to a URL that is a secret, because no other credentials are needed.
+// Hook is a notify.Notifier that posts to a URL that is a secret, because no other credentials are
+// needed.
 type Hook struct {
-	client   *Client
-	format   string
-	url      string
-	limit    notify.Limit
-	classify func(*Response)
+	config HookConfig
+	client *Client
+	url    string
+	limit  notify.Limit
 }
+
+var _ notify.Notifier = (*Hook)(nil)
 
 // HookConfig is the configuration that all hooks of a receiver type share.
 type HookConfig struct {
 	// Format is that of the bodies: see notify.Notifier. The key of the limit contains it.
 	Format string
+	// Render is that of notify.Notifier.
+	Render func(message.Message) ([]byte, error)
 	// Every is the minimum time between two messages.
 	Every time.Duration
 	// Classify is Request.Classify.
@@ -45,18 +50,21 @@ func NewHook(client *Client, rawURL string, c HookConfig) (*Hook, error) {
 	}
 	sum := sha256.Sum256([]byte(rawURL))
 	limit := notify.Limit{Key: c.Format + ":" + hex.EncodeToString(sum[:]), Every: c.Every}
-	return &Hook{client: client, format: c.Format, url: rawURL, limit: limit, classify: c.Classify}, nil
+	return &Hook{config: c, client: client, url: rawURL, limit: limit}, nil
 }
 
 // Format of the bodies.
-func (h *Hook) Format() string { return h.format }
+func (h *Hook) Format() string { return h.config.Format }
+
+// Render returns the body of a message.
+func (h *Hook) Render(m message.Message) ([]byte, error) { return h.config.Render(m) }
 
 // Limit is shared by all receivers with the same URL.
 func (h *Hook) Limit() notify.Limit { return h.limit }
 
 // Send posts the body.
 func (h *Hook) Send(ctx context.Context, key string, body []byte) error {
-	return h.client.Post(ctx, Request{URL: h.url, Key: key, Body: body, Classify: h.classify})
+	return h.client.Post(ctx, Request{URL: h.url, Key: key, Body: body, Classify: h.config.Classify})
 }
 
 // ErrInvalidURL explains an invalid URL without revealing it, because it may be a

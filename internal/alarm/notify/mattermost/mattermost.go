@@ -23,18 +23,9 @@ import (
 // (https://docs.mattermost.com/configure/rate-limiting-configuration-settings.html).
 const interval = time.Second
 
-// Notifier posts to one webhook.
-type Notifier struct{ *httppost.Hook }
-
-var _ notify.Notifier = (*Notifier)(nil)
-
-// New returns a Notifier for the URL of a webhook, which is a secret.
-func New(client *httppost.Client, webhookURL string) (*Notifier, error) {
-	hook, err := httppost.NewHook(client, webhookURL, httppost.HookConfig{Format: "mattermost", Every: interval, Classify: classify})
-	if err != nil {
-		return nil, err
-	}
-	return &Notifier{hook}, nil
+// New returns a notifier for the URL of a webhook, which is a secret.
+func New(client *httppost.Client, webhookURL string) (*httppost.Hook, error) {
+	return httppost.NewHook(client, webhookURL, httppost.HookConfig{Format: "mattermost", Every: interval, Classify: classify, Render: render})
 }
 
 // classify explains Mattermost's answers for webhooks that cannot be used. It answers 400 and an ID
@@ -69,8 +60,8 @@ type attachment struct {
 	Footer   string `json:"footer,omitempty"`
 }
 
-// Render returns a message with one attachment.
-func (n *Notifier) Render(m message.Message) ([]byte, error) {
+// render returns a message with one attachment.
+func render(m message.Message) ([]byte, error) {
 	title := notify.Headline(&m)
 	return json.Marshal(payload{[]attachment{{
 		Fallback: fit.Line(title, maxTitle, nil),

@@ -23,22 +23,10 @@ import (
 // limits (https://docs.slack.dev/apis/web-api/rate-limits).
 const interval = time.Second
 
-// Notifier posts to one incoming webhook.
-type Notifier struct {
-	*httppost.Hook
-
-	mentions Mentions
-}
-
-var _ notify.Notifier = (*Notifier)(nil)
-
-// New returns a Notifier for the URL of an incoming webhook, which is a secret.
-func New(client *httppost.Client, webhookURL string, mentions Mentions) (*Notifier, error) {
-	hook, err := httppost.NewHook(client, webhookURL, httppost.HookConfig{Format: "slack", Every: interval, Classify: classify})
-	if err != nil {
-		return nil, err
-	}
-	return &Notifier{hook, mentions}, nil
+// New returns a notifier for the URL of an incoming webhook, which is a secret.
+func New(client *httppost.Client, webhookURL string, mentions Mentions) (*httppost.Hook, error) {
+	render := func(m message.Message) ([]byte, error) { return render(&m, mentions) }
+	return httppost.NewHook(client, webhookURL, httppost.HookConfig{Format: "slack", Every: interval, Classify: classify, Render: render})
 }
 
 // errorTexts explain the errors of incoming webhooks
@@ -77,15 +65,15 @@ const (
 	maxFallback = 1000
 )
 
-// Render returns a message with a header, the mentions, a section and a line of context.
-func (n *Notifier) Render(m message.Message) ([]byte, error) {
+// render returns a message with a header, the mentions, a section and a line of context.
+func render(m *message.Message, mentions Mentions) ([]byte, error) {
 	unfurl := false
 	return json.Marshal(&slack.WebhookMessage{
-		Text:        escapeLine(notify.Headline(&m), maxFallback),
+		Text:        escapeLine(notify.Headline(m), maxFallback),
 		Parse:       "none",
 		UnfurlLinks: &unfurl,
 		UnfurlMedia: &unfurl,
-		Blocks:      &slack.Blocks{BlockSet: blocks(&m, n.mentions)},
+		Blocks:      &slack.Blocks{BlockSet: blocks(m, mentions)},
 	})
 }
 

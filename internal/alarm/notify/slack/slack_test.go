@@ -19,7 +19,7 @@ import (
 	"github.com/bongsu-io/bongsu/internal/testing/sink"
 )
 
-func newNotifier(t testing.TB, url string) *slack.Notifier {
+func newNotifier(t testing.TB, url string) *httppost.Hook {
 	t.Helper()
 	n, err := slack.New(notifiers.Client(t), url, nil)
 	if err != nil {

@@ -20,18 +20,9 @@ import (
 // (https://learn.microsoft.com/microsoftteams/platform/webhooks-and-connectors/how-to/connectors-using#rate-limiting-for-connectors).
 const interval = time.Second
 
-// Notifier posts to one workflow.
-type Notifier struct{ *httppost.Hook }
-
-var _ notify.Notifier = (*Notifier)(nil)
-
-// New returns a Notifier for the URL of a workflow, which is a secret.
-func New(client *httppost.Client, webhookURL string) (*Notifier, error) {
-	hook, err := httppost.NewHook(client, webhookURL, httppost.HookConfig{Format: "teams", Every: interval})
-	if err != nil {
-		return nil, err
-	}
-	return &Notifier{hook}, nil
+// New returns a notifier for the URL of a workflow, which is a secret.
+func New(client *httppost.Client, webhookURL string) (*httppost.Hook, error) {
+	return httppost.NewHook(client, webhookURL, httppost.HookConfig{Format: "teams", Every: interval, Render: render})
 }
 
 // Limits of texts, in characters. With them, a body never exceeds the 28 KB that Teams
@@ -84,8 +75,8 @@ type textRun struct {
 	IsSubtle bool   `json:"isSubtle,omitempty"`
 }
 
-// Render returns a card with a title, a block for each line of text, and a footer.
-func (n *Notifier) Render(m message.Message) ([]byte, error) {
+// render returns a card with a title, a block for each line of text, and a footer.
+func render(m message.Message) ([]byte, error) {
 	body := []richText{block(textRun{Text: fit.Line(notify.Headline(&m), maxTitle, nil), Size: "Medium", Weight: "Bolder"})}
 	for line := range strings.SplitSeq(fit.Text(m.Text, maxText, nil), "\n") {
 		if line = strings.TrimSpace(line); line != "" && len(body) <= maxLines {

@@ -18,18 +18,9 @@ import (
 	"github.com/bongsu-io/bongsu/internal/testing/sink"
 )
 
-func newNotifier(t testing.TB, url string) *teams.Notifier {
-	t.Helper()
-	n, err := teams.New(notifiers.Client(t), url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return n
-}
-
 func render(t testing.TB, m message.Message) []byte {
 	t.Helper()
-	return notifiers.Render(t, newNotifier(t, "https://workflow.example/x"), m)
+	return notifiers.Render(t, notifiers.Hook(t, teams.New, "https://workflow.example/x"), m)
 }
 
 // check checks that a body has at most 28 KB and is a message with one card. The card may
@@ -95,7 +86,7 @@ func FuzzRender(f *testing.F) {
 
 func TestSendIsAcceptedAndDoesNotRevealTheURL(t *testing.T) {
 	server := sink.New(t)
-	n := newNotifier(t, server.URL())
+	n := notifiers.Hook(t, teams.New, server.URL())
 	server.Script(sink.Status(http.StatusAccepted, ""))
 	if err := n.Send(t.Context(), "key", render(t, messages.New("a", "b"))); err != nil {
 		t.Errorf("202: %v", err)
