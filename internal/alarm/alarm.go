@@ -136,20 +136,12 @@ type Context struct {
 // the answer was that there is no such object.
 type Unread string
 
-// Values of ID.Kind. The kind decides the scope: a ClusterAlarm can match every Event, an
+// Kinds of alarms. The kind decides the scope: a ClusterAlarm can match every Event, an
 // Alarm only those of its own namespace.
 const (
 	KindAlarm        = "Alarm"
 	KindClusterAlarm = "ClusterAlarm"
 )
-
-// ID names an alarm.
-type ID struct {
-	// Kind is Alarm or ClusterAlarm.
-	Kind      string `json:"kind"`
-	Namespace string `json:"namespace,omitempty"`
-	Name      string `json:"name"`
-}
 
 // GroupValue is one of the values that all occurrences of a group share.
 type GroupValue struct {

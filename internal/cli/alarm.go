@@ -15,7 +15,7 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
-	"github.com/bongsu-io/bongsu/internal/alarm/dryrun"
+	"github.com/bongsu-io/bongsu/internal/alarm/trial"
 	"github.com/bongsu-io/bongsu/internal/command"
 	"github.com/bongsu-io/bongsu/internal/kube"
 	"github.com/bongsu-io/bongsu/internal/operator/options"
@@ -46,7 +46,7 @@ type alarmFile struct {
 	from, until string
 	// content is what the file contains, and placed is the namespace of objects without one. load
 	// sets them.
-	content dryrun.File
+	content trial.File
 	placed  string
 }
 
@@ -97,7 +97,7 @@ func moment(text string, now time.Time) (time.Time, error) {
 }
 
 // load reads and compiles the alarms. It sends no requests to the cluster.
-func (f *alarmFile) load(in io.Reader, errOut io.Writer) ([]*dryrun.Alarm, error) {
+func (f *alarmFile) load(in io.Reader, errOut io.Writer) ([]*trial.Alarm, error) {
 	name := "standard input"
 	if f.file != "-" {
 		name = f.file
@@ -108,9 +108,9 @@ func (f *alarmFile) load(in io.Reader, errOut io.Writer) ([]*dryrun.Alarm, error
 		defer func() { _ = file.Close() }() // opened for reading only
 		in = file
 	}
-	read, err := dryrun.Read(in)
+	read, err := trial.Read(in)
 	if err == nil {
-		_, err = dryrun.Compile(read.Alarms)
+		_, err = trial.Compile(read.Alarms)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
@@ -129,11 +129,11 @@ func (f *alarmFile) load(in io.Reader, errOut io.Writer) ([]*dryrun.Alarm, error
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	f.content = read
-	return dryrun.Compile(read.Alarms)
+	return trial.Compile(read.Alarms)
 }
 
 // environment returns the cluster with the permissions of the user.
-func (f *alarmFile) environment(errOut io.Writer) (*dryrun.Environment, error) {
+func (f *alarmFile) environment(errOut io.Writer) (*trial.Environment, error) {
 	klog.SetLogger(logr.Discard()) // errors are printed below
 	cfg, err := kube.Config(f.kubeconfig)
 	if err != nil {
@@ -149,7 +149,7 @@ func (f *alarmFile) environment(errOut io.Writer) (*dryrun.Environment, error) {
 	if err != nil {
 		return nil, err
 	}
-	env := &dryrun.Environment{
+	env := &trial.Environment{
 		Client: c, Discovery: lister, ClusterName: f.clusterName, OperatorNamespace: f.operator, InFile: f.content, Now: clock.RealClock{}.Now(),
 	}
 	env.From, env.Until, err = f.period(env.Now)

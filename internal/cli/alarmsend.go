@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/utils/clock"
 
-	"github.com/bongsu-io/bongsu/internal/alarm/dryrun"
 	"github.com/bongsu-io/bongsu/internal/alarm/receiver"
+	"github.com/bongsu-io/bongsu/internal/alarm/trial"
 	"github.com/bongsu-io/bongsu/internal/command"
 	"github.com/bongsu-io/bongsu/internal/kube"
 	"github.com/bongsu-io/bongsu/internal/operator/options"
@@ -95,7 +95,7 @@ func (o *alarmSendOptions) run(ctx context.Context, in io.Reader, out, errOut io
 	return printSent(sent, out, errOut)
 }
 
-func printSent(sent *dryrun.Sent, out, errOut io.Writer) error {
+func printSent(sent *trial.Sent, out, errOut io.Writer) error {
 	for _, note := range sent.Notes {
 		_, _ = fmt.Fprintf(errOut, "note: %s\n", plaintext.Line(note))
 	}

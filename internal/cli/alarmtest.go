@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/bongsu-io/bongsu/internal/alarm/dryrun"
+	"github.com/bongsu-io/bongsu/internal/alarm/trial"
 	"github.com/bongsu-io/bongsu/internal/command"
 )
 
@@ -110,11 +110,11 @@ func (o *alarmTestOptions) run(ctx context.Context, in io.Reader, out, errOut io
 	if err != nil {
 		return err
 	}
-	return errors.Join(command.PrintTable(out, o.output, report, dryrun.WriteText), report.Err())
+	return errors.Join(command.PrintTable(out, o.output, report, trial.WriteText), report.Err())
 }
 
 // comparison reads the files of --old and --new. It returns nil without them.
-func (o *alarmTestOptions) comparison() (*dryrun.Comparison, error) {
+func (o *alarmTestOptions) comparison() (*trial.Comparison, error) {
 	if o.old == "" {
 		return nil, nil
 	}
@@ -123,7 +123,7 @@ func (o *alarmTestOptions) comparison() (*dryrun.Comparison, error) {
 		return nil, err
 	}
 	after, err := readObjects(o.new)
-	return &dryrun.Comparison{Old: before, New: after, Namespace: o.placed}, err
+	return &trial.Comparison{Old: before, New: after, Namespace: o.placed}, err
 }
 
 func readObjects(path string) ([]*unstructured.Unstructured, error) {
@@ -132,7 +132,7 @@ func readObjects(path string) ([]*unstructured.Unstructured, error) {
 		return nil, err
 	}
 	defer func() { _ = file.Close() }() // opened for reading only
-	objects, err := dryrun.ReadObjects(file)
+	objects, err := trial.ReadObjects(file)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}

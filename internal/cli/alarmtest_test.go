@@ -19,7 +19,7 @@ import (
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/internal/alarm/checkpoint"
-	"github.com/bongsu-io/bongsu/internal/alarm/dryrun"
+	"github.com/bongsu-io/bongsu/internal/alarm/trial"
 	"github.com/bongsu-io/bongsu/internal/command"
 	"github.com/bongsu-io/bongsu/internal/testing/cluster"
 	"github.com/bongsu-io/bongsu/internal/testing/sink"
@@ -150,14 +150,14 @@ func TestAlarmTestPrintsJSONAndYAML(t *testing.T) {
 		"json": json.Unmarshal,
 		"yaml": func(data []byte, into any) error { return yaml.UnmarshalStrict(data, into) },
 	} {
-		var report dryrun.Report
+		var report trial.Report
 		code, out, errOut := runs(t, "alarm", "test", "-f", manifest(t, "Alarm", "crashes", crashes), "-n", ns, "--kubeconfig", c.Kubeconfig(), "-o", format)
 		if err := unmarshal([]byte(out), &report); err != nil || code != command.ExitOK || len(report.Alarms) != 1 || len(report.Alarms[0].Matches) != 1 {
 			t.Fatalf("%s: exit code %d: %s%s, %v", format, code, out, errOut, err)
 		}
 		a := report.Alarms[0]
 		match, message := a.Matches[0], a.Messages[0]
-		if a.Events != 1 || match.Outcome != dryrun.OutcomeSent || match.Count != 2 || match.Message != 1 ||
+		if a.Events != 1 || match.Outcome != trial.OutcomeSent || match.Count != 2 || match.Message != 1 ||
 			message.Number != 1 || message.Message.Title != "BackOff: Pod "+ns+"/web-0" || message.Message.Count != 2 {
 			t.Errorf("%s: got %s", format, out)
 		}
@@ -303,12 +303,12 @@ func TestAlarmTestShowsWhyNoEventMatches(t *testing.T) {
 		})
 	}
 	_, out, _ := runs(t, "alarm", "test", "-f", manifest(t, "Alarm", "crashes", strings.Replace(crashes, "BackOff", "Other", 1)), "-n", ns, "--kubeconfig", c.Kubeconfig(), "-o", "json")
-	var report dryrun.Report
+	var report trial.Report
 	if err := json.Unmarshal([]byte(out), &report); err != nil {
 		t.Fatal(err)
 	}
-	want := []dryrun.NearMiss{{Field: "spec.match[0].reasons", Value: "BackOff", Events: 5}}
-	if diff := cmp.Diff(want, report.Alarms[0].NearMisses, cmpopts.IgnoreUnexported(dryrun.NearMiss{}), cmpopts.IgnoreFields(dryrun.NearMiss{}, "Object")); diff != "" {
+	want := []trial.NearMiss{{Field: "spec.match[0].reasons", Value: "BackOff", Events: 5}}
+	if diff := cmp.Diff(want, report.Alarms[0].NearMisses, cmpopts.IgnoreUnexported(trial.NearMiss{}), cmpopts.IgnoreFields(trial.NearMiss{}, "Object")); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -399,9 +399,9 @@ func TestAlarmTestUsesThePeriodAndTheNameOfTheCluster(t *testing.T) {
 	ns := c.Namespace(t, nil)
 	create(t, c, "AlarmReceiver", ns, "ops", "log: {}")
 	happen(t, c, ns, ns, "web-0", 1)
-	report := func(args ...string) dryrun.Report {
+	report := func(args ...string) trial.Report {
 		t.Helper()
-		var r dryrun.Report
+		var r trial.Report
 		code, out, errOut := runs(t, append([]string{"alarm", "test", "-f", manifest(t, "Alarm", "crashes", crashes), "-n", ns, "--kubeconfig", c.Kubeconfig(), "-o", "json"}, args...)...)
 		if err := json.Unmarshal([]byte(out), &r); err != nil || code != command.ExitOK {
 			t.Fatalf("exit code %d: %s%s, %v", code, out, errOut, err)

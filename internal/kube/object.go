@@ -21,7 +21,11 @@ import (
 
 // Key identifies an object of any kind. The outbox and the counters store it as text. No
 // part can contain a slash.
-type Key struct{ Kind, Namespace, Name string }
+type Key struct {
+	Kind      string `json:"kind"`
+	Namespace string `json:"namespace,omitempty"`
+	Name      string `json:"name"`
+}
 
 // String returns KIND/NAMESPACE/NAME. The namespace is empty for cluster-scoped objects.
 func (k Key) String() string { return k.Kind + "/" + k.Namespace + "/" + k.Name }

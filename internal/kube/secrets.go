@@ -167,26 +167,26 @@ func nameOf(m metav1.Object) types.NamespacedName {
 // SecretWatch is a SecretHandler that reports changes of the Secrets that other objects
 // reference. It stores only the resourceVersions of these Secrets.
 type SecretWatch struct {
-	changed func(context.Context, types.NamespacedName)
+	changed func(user Key)
 
 	mu      sync.Mutex
 	watched map[types.NamespacedName]*watchedSecret
 	// users are the Secrets that each user references.
-	users map[string][]types.NamespacedName
+	users map[Key][]types.NamespacedName
 }
 
 // watchedSecret is a Secret and the users that reference it.
 type watchedSecret struct {
 	version string
-	users   map[string]struct{}
+	users   map[Key]struct{}
 }
 
-// NewSecretWatch returns a SecretWatch that calls changed when a Secret that was passed
-// to Watch is created, updated or deleted.
-func NewSecretWatch(changed func(context.Context, types.NamespacedName)) *SecretWatch {
+// NewSecretWatch returns a SecretWatch that calls changed for each user of a Secret that is created,
+// updated or deleted.
+func NewSecretWatch(changed func(user Key)) *SecretWatch {
 	return &SecretWatch{
 		changed: changed,
-		watched: map[types.NamespacedName]*watchedSecret{}, users: map[string][]types.NamespacedName{},
+		watched: map[types.NamespacedName]*watchedSecret{}, users: map[Key][]types.NamespacedName{},
 	}
 }
 
@@ -196,12 +196,12 @@ const unobserved = "unseen"
 
 // Watch sets the Secrets that a user references. It replaces those of the last call. The
 // Secrets need not exist.
-func (w *SecretWatch) Watch(user string, secrets ...types.NamespacedName) {
+func (w *SecretWatch) Watch(user Key, secrets ...types.NamespacedName) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, name := range secrets {
 		if w.watched[name] == nil {
-			w.watched[name] = &watchedSecret{version: unobserved, users: map[string]struct{}{}}
+			w.watched[name] = &watchedSecret{version: unobserved, users: map[Key]struct{}{}}
 		}
 		w.watched[name].users[user] = struct{}{}
 	}
@@ -220,25 +220,15 @@ func (w *SecretWatch) Watch(user string, secrets ...types.NamespacedName) {
 	w.users[user] = secrets
 }
 
-// Users returns the users that reference a Secret, in no particular order.
-func (w *SecretWatch) Users(name types.NamespacedName) []string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.watched[name] == nil {
-		return nil
-	}
-	return slices.Collect(maps.Keys(w.watched[name].users))
-}
-
 // OnUpdate implements SecretHandler. The first observation of a Secret is reported too,
 // because the Secret may have changed since a user read it.
-func (w *SecretWatch) OnUpdate(ctx context.Context, s SecretMeta) {
-	w.observe(ctx, s.NamespacedName, s.Version)
+func (w *SecretWatch) OnUpdate(_ context.Context, s SecretMeta) {
+	w.observe(s.NamespacedName, s.Version)
 }
 
 // OnDelete implements SecretHandler.
-func (w *SecretWatch) OnDelete(ctx context.Context, name types.NamespacedName) {
-	w.observe(ctx, name, "")
+func (w *SecretWatch) OnDelete(_ context.Context, name types.NamespacedName) {
+	w.observe(name, "")
 }
 
 // OnList implements SecretHandler.
@@ -251,22 +241,22 @@ func (w *SecretWatch) OnList(ctx context.Context, exists func(types.NamespacedNa
 }
 
 // observe records the version of a Secret and reports a change.
-func (w *SecretWatch) observe(ctx context.Context, name types.NamespacedName, version string) {
-	if w.setVersion(name, version) {
-		w.changed(ctx, name)
+func (w *SecretWatch) observe(name types.NamespacedName, version string) {
+	for _, user := range w.setVersion(name, version) {
+		w.changed(user)
 	}
 }
 
-// setVersion reports whether the Secret is watched and its version has changed.
-func (w *SecretWatch) setVersion(name types.NamespacedName, version string) bool {
+// setVersion returns the users of a Secret if its version has changed.
+func (w *SecretWatch) setVersion(name types.NamespacedName, version string) []Key {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	secret, watched := w.watched[name]
 	if !watched || secret.version == version {
-		return false
+		return nil
 	}
 	secret.version = version
-	return true
+	return slices.Collect(maps.Keys(secret.users))
 }
 
 func (w *SecretWatch) names() []types.NamespacedName {

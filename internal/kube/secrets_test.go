@@ -1,7 +1,6 @@
 package kube
 
 import (
-	"context"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -18,8 +17,8 @@ func secretMeta(name, version string) *metav1.PartialObjectMetadata {
 
 func TestSecretWatchReportsOnlyReferencedSecrets(t *testing.T) {
 	var reported []string
-	w := NewSecretWatch(func(_ context.Context, n types.NamespacedName) { reported = append(reported, n.Name) })
-	w.Watch("receiver", types.NamespacedName{Namespace: "shop", Name: "slack"})
+	w := NewSecretWatch(func(user Key) { reported = append(reported, user.Name) })
+	w.Watch(Key{Name: "receiver"}, types.NamespacedName{Namespace: "shop", Name: "slack"})
 	store := reflectorStore{t.Context(), []SecretHandler{w}}
 
 	steps := []struct {
@@ -28,11 +27,11 @@ func TestSecretWatchReportsOnlyReferencedSecrets(t *testing.T) {
 		want []string
 	}{
 		{"another Secret is created", func() error { return store.Add(secretMeta("other", "1")) }, nil},
-		{"created", func() error { return store.Add(secretMeta("slack", "1")) }, []string{"slack"}},
+		{"created", func() error { return store.Add(secretMeta("slack", "1")) }, []string{"receiver"}},
 		{"updated without a change", func() error { return store.Update(secretMeta("slack", "1")) }, nil},
-		{"updated", func() error { return store.Update(secretMeta("slack", "2")) }, []string{"slack"}},
+		{"updated", func() error { return store.Update(secretMeta("slack", "2")) }, []string{"receiver"}},
 		{"a list without a change", func() error { return store.Replace([]any{secretMeta("slack", "2")}, "9") }, nil},
-		{"a list without it", func() error { return store.Replace(nil, "10") }, []string{"slack"}},
+		{"a list without it", func() error { return store.Replace(nil, "10") }, []string{"receiver"}},
 		{"deleted again", func() error { return store.Delete(secretMeta("slack", "2")) }, nil},
 	}
 	for _, step := range steps {
@@ -48,12 +47,12 @@ func TestSecretWatchReportsOnlyReferencedSecrets(t *testing.T) {
 
 func TestSecretWatchReportsTheDeletionOfASecretThatIsOlderThanItsReference(t *testing.T) {
 	reported := 0
-	w := NewSecretWatch(func(context.Context, types.NamespacedName) { reported++ })
+	w := NewSecretWatch(func(Key) { reported++ })
 	store := reflectorStore{t.Context(), []SecretHandler{w}}
 	if err := store.Add(secretMeta("slack", "1")); err != nil {
 		t.Fatal(err)
 	}
-	w.Watch("receiver", types.NamespacedName{Namespace: "shop", Name: "slack"})
+	w.Watch(Key{Name: "receiver"}, types.NamespacedName{Namespace: "shop", Name: "slack"})
 	if err := store.Delete(secretMeta("slack", "1")); err != nil {
 		t.Fatal(err)
 	}
@@ -77,20 +76,20 @@ func TestSecretStreamDropsForeignAnnotations(t *testing.T) {
 
 func TestSecretWatchForgetsUnreferencedSecrets(t *testing.T) {
 	reported := 0
-	w := NewSecretWatch(func(context.Context, types.NamespacedName) { reported++ })
+	w := NewSecretWatch(func(Key) { reported++ })
 	store := reflectorStore{t.Context(), []SecretHandler{w}}
 	slack, hook := types.NamespacedName{Namespace: "shop", Name: "slack"}, types.NamespacedName{Namespace: "shop", Name: "hook"}
-	w.Watch("one", slack)
-	w.Watch("another", slack, slack)
-	w.Watch("another", hook)
+	w.Watch(Key{Name: "one"}, slack)
+	w.Watch(Key{Name: "another"}, slack, slack)
+	w.Watch(Key{Name: "another"}, hook)
 	if err := store.Add(secretMeta("slack", "1")); err != nil || reported != 1 {
 		t.Errorf("reported %d times, %v, of a Secret that is still referenced", reported, err)
 	}
-	w.Watch("one")
+	w.Watch(Key{Name: "one"})
 	if err := store.Update(secretMeta("slack", "2")); err != nil || reported != 1 {
 		t.Errorf("reported %d times, %v, of a Secret that is no longer referenced", reported, err)
 	}
-	w.Watch("another")
+	w.Watch(Key{Name: "another"})
 	if len(w.watched)+len(w.users) != 0 {
 		t.Errorf("still stored: %v, %v", w.watched, w.users)
 	}

@@ -10,11 +10,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	internalalarm "github.com/bongsu-io/bongsu/internal/alarm"
@@ -227,8 +224,8 @@ func (a *App) addAlarmControllers(ctx context.Context, as *assembly, counts *cou
 	if guarded.Nodes, err = alarmreceiver.NewNodes(ctx, a.manager.GetCache(), a.manager.GetFieldIndexer()); err != nil {
 		return nil, err
 	}
-	secrets := newFanOut(v1alpha1.KindAlarmReceiver, v1alpha1.KindClusterAlarmReceiver)
-	watch := kube.NewSecretWatch(secrets.all)
+	all := &alarms{policies: as.policies}
+	watch := kube.NewSecretWatch(all.enqueue)
 	as.secrets = append(as.secrets, watch)
 	cl := a.manager.GetClient()
 	sinks := alarmreceiver.NewSinks(guarded, as.Out, realClock)
@@ -241,71 +238,36 @@ func (a *App) addAlarmControllers(ctx context.Context, as *assembly, counts *cou
 		Client: cl, Live: a.manager.GetAPIReader(), Secrets: watch, Dispatcher: dispatcher,
 		Recorder: recorder, Policies: as.policies, Sinks: sinks,
 	}
-	all := &alarms{
-		alarm: alarm.NewAlarm(forAlarms), clusterAlarm: alarm.NewClusterAlarm(forAlarms),
-		receiver: receiver.NewAlarmReceiver(forReceivers), clusterReceiver: receiver.NewClusterAlarmReceiver(forReceivers),
-		policies: as.policies,
-	}
-	return all, a.setUp(all, counts, secrets)
+	all.alarm, all.clusterAlarm = alarm.NewAlarm(forAlarms), alarm.NewClusterAlarm(forAlarms)
+	all.receiver, all.clusterReceiver = receiver.NewAlarmReceiver(forReceivers), receiver.NewClusterAlarmReceiver(forReceivers)
+	return all, a.setUp(all, counts)
 }
 
 // setUp adds the controllers to the manager, and enqueues objects whose counts changed.
-func (a *App) setUp(all *alarms, counts *counters.Counters, secrets fanOut) error {
-	changed := newFanOut(internalalarm.KindAlarm, internalalarm.KindClusterAlarm, v1alpha1.KindAlarmReceiver, v1alpha1.KindClusterAlarmReceiver)
-	for _, add := range []func() error{
-		func() error { return all.alarm.SetUp(a.manager, changed[internalalarm.KindAlarm]) },
-		func() error { return all.clusterAlarm.SetUp(a.manager, changed[internalalarm.KindClusterAlarm]) },
-		func() error {
-			return all.receiver.SetUp(a.manager, changed[v1alpha1.KindAlarmReceiver], secrets[v1alpha1.KindAlarmReceiver])
-		},
-		func() error {
-			return all.clusterReceiver.SetUp(a.manager, changed[v1alpha1.KindClusterAlarmReceiver], secrets[v1alpha1.KindClusterAlarmReceiver])
-		},
-		func() error {
-			return a.manager.Add(leaderOnly(func(ctx context.Context) error { return counts.Flush(ctx, realClock, changed.one) }))
-		},
-	} {
-		if err := add(); err != nil {
-			return err
-		}
-	}
-	return nil
+func (a *App) setUp(all *alarms, counts *counters.Counters) error {
+	return errors.Join(
+		all.alarm.SetUp(a.manager), all.clusterAlarm.SetUp(a.manager),
+		all.receiver.SetUp(a.manager), all.clusterReceiver.SetUp(a.manager),
+		a.manager.Add(leaderOnly(func(ctx context.Context) error {
+			return counts.Flush(ctx, realClock, func(subject string) {
+				if key, err := kube.ParseKey(subject); err == nil {
+					all.enqueue(key)
+				}
+			})
+		})),
+	)
 }
 
-// fanOut notifies the controllers of some kinds of changed objects. The key is the kind.
-type fanOut map[string]chan event.GenericEvent
-
-func newFanOut(kinds ...string) fanOut {
-	f := fanOut{}
-	for _, kind := range kinds {
-		f[kind] = make(chan event.GenericEvent, 1024)
-	}
-	return f
-}
-
-// one notifies the controller of the kind in the key.
-func (f fanOut) one(ctx context.Context, subject string) {
-	key, err := kube.ParseKey(subject)
-	if err != nil {
-		return // not the key of an alarm or receiver
-	}
-	if channel, ok := f[key.Kind]; ok {
-		send(ctx, channel, key.NamespacedName())
-	}
-}
-
-// all notifies every controller.
-func (f fanOut) all(ctx context.Context, name types.NamespacedName) {
-	for _, channel := range f {
-		send(ctx, channel, name)
-	}
-}
-
-// send waits while a controller is busy, but not after the end of ctx.
-func send(ctx context.Context, channel chan<- event.GenericEvent, name types.NamespacedName) {
-	object := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: name.Namespace, Name: name.Name}}
-	select {
-	case channel <- event.GenericEvent{Object: object}:
-	case <-ctx.Done():
+// enqueue enqueues an alarm or a receiver.
+func (c *alarms) enqueue(key kube.Key) {
+	switch name := key.NamespacedName(); key.Kind {
+	case internalalarm.KindAlarm:
+		c.alarm.Enqueue(name)
+	case internalalarm.KindClusterAlarm:
+		c.clusterAlarm.Enqueue(name)
+	case v1alpha1.KindAlarmReceiver:
+		c.receiver.Enqueue(name)
+	case v1alpha1.KindClusterAlarmReceiver:
+		c.clusterReceiver.Enqueue(name)
 	}
 }

@@ -105,7 +105,7 @@ func (w *world) start(replica int) *process {
 		defer close(p.ended)
 		var flushing sync.WaitGroup
 		flushing.Go(func() {
-			_ = counts.Flush(ctx, clock.RealClock{}, func(ctx context.Context, subject string) { p.writeStatus(ctx, counts, subject) })
+			_ = counts.Flush(ctx, clock.RealClock{}, func(subject string) { p.writeStatus(ctx, counts, subject) })
 		})
 		err := leader.Start(ctx)
 		cancel()

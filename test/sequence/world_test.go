@@ -20,6 +20,7 @@ import (
 	"github.com/bongsu-io/bongsu/internal/alarm"
 	"github.com/bongsu-io/bongsu/internal/alarm/match"
 	"github.com/bongsu-io/bongsu/internal/alarm/notify"
+	"github.com/bongsu-io/bongsu/internal/kube"
 )
 
 // world is a cluster with replicas of the operator, alarms and receivers.
@@ -104,14 +105,14 @@ var compiled = sync.OnceValues(func() ([]alarmState, error) {
 	}
 	var all []alarmState
 	for _, d := range []match.Definition{
-		{ID: alarm.ID{Kind: alarm.KindClusterAlarm, Name: "all"}, Receivers: []string{ops, backup}},
-		{ID: alarm.ID{Kind: alarm.KindAlarm, Namespace: "shop", Name: "own"}, Receivers: []string{team, ops}},
-		{ID: alarm.ID{Kind: alarm.KindClusterAlarm, Name: "often"}, Receivers: []string{backup},
+		{ID: kube.Key{Kind: alarm.KindClusterAlarm, Name: "all"}, Receivers: []string{ops, backup}},
+		{ID: kube.Key{Kind: alarm.KindAlarm, Namespace: "shop", Name: "own"}, Receivers: []string{team, ops}},
+		{ID: kube.Key{Kind: alarm.KindClusterAlarm, Name: "often"}, Receivers: []string{backup},
 			Spec: v1alpha1.AlarmSpec{Threshold: &v1alpha1.AlarmThreshold{Count: oftenCount, WithinSeconds: oftenWithin}}},
-		{ID: alarm.ID{Kind: alarm.KindClusterAlarm, Name: "grouped"}, Receivers: []string{chat, ops}, Spec: v1alpha1.AlarmSpec{Group: grouped, Resolve: resolve}},
-		{ID: alarm.ID{Kind: alarm.KindClusterAlarm, Name: "mute"}, Receivers: []string{backup}, Spec: v1alpha1.AlarmSpec{Mute: muted}},
-		{ID: alarm.ID{Kind: alarm.KindClusterAlarm, Name: "flood"}, Receivers: []string{limited}},
-		{ID: alarm.ID{Kind: alarm.KindClusterAlarm, Name: "picky"}, Receivers: []string{backup, team},
+		{ID: kube.Key{Kind: alarm.KindClusterAlarm, Name: "grouped"}, Receivers: []string{chat, ops}, Spec: v1alpha1.AlarmSpec{Group: grouped, Resolve: resolve}},
+		{ID: kube.Key{Kind: alarm.KindClusterAlarm, Name: "mute"}, Receivers: []string{backup}, Spec: v1alpha1.AlarmSpec{Mute: muted}},
+		{ID: kube.Key{Kind: alarm.KindClusterAlarm, Name: "flood"}, Receivers: []string{limited}},
+		{ID: kube.Key{Kind: alarm.KindClusterAlarm, Name: "picky"}, Receivers: []string{backup, team},
 			Spec: v1alpha1.AlarmSpec{Match: []v1alpha1.EventMatch{{ObjectSelector: &metav1.LabelSelector{}}}}},
 	} {
 		d.UID, d.NamespaceUID = "uid-"+d.ID.Name, uidOfNamespace("shop") // that of the only AlarmReceiver

@@ -181,7 +181,7 @@ const FlushEvery = 2 * time.Second
 
 // Flush calls changed for each subject that changed, every FlushEvery. It returns nil
 // when ctx ends.
-func (c *Counters) Flush(ctx context.Context, clk clock.WithTicker, changed func(ctx context.Context, subject string)) error {
+func (c *Counters) Flush(ctx context.Context, clk clock.WithTicker, changed func(subject string)) error {
 	ticker := clk.NewTicker(FlushEvery)
 	defer ticker.Stop()
 	for {
@@ -190,7 +190,7 @@ func (c *Counters) Flush(ctx context.Context, clk clock.WithTicker, changed func
 			return nil
 		case <-ticker.C():
 			for _, subject := range c.takeChanged() {
-				changed(ctx, subject)
+				changed(subject)
 			}
 		}
 	}

@@ -47,7 +47,7 @@ type namespacedObject struct {
 type Cache struct {
 	reader client.Reader
 	clock  clock.PassiveClock
-	notify func(ctx context.Context, workload types.NamespacedName)
+	notify func(workload types.NamespacedName)
 
 	mu        sync.Mutex
 	workloads map[types.NamespacedName]*workload
@@ -63,7 +63,7 @@ type workload struct {
 
 // New returns an empty Cache. It reads earlier Events from reader, the API server, whose responses
 // [kube.WithResponseLimit] must limit. It calls notify for a workload when one of its Events was stored.
-func New(reader client.Reader, clk clock.PassiveClock, notify func(context.Context, types.NamespacedName)) *Cache {
+func New(reader client.Reader, clk clock.PassiveClock, notify func(types.NamespacedName)) *Cache {
 	return &Cache{
 		reader: reader, clock: clk, notify: notify,
 		workloads: map[types.NamespacedName]*workload{}, followers: map[namespacedObject][]types.NamespacedName{},
@@ -206,9 +206,9 @@ func (c *Cache) Events(name types.NamespacedName) []diagnosis.Event {
 }
 
 // Observe stores the Events of followed objects. It can get the same occurrence twice.
-func (c *Cache) Observe(ctx context.Context, occurrences []alarm.Occurrence) {
+func (c *Cache) Observe(_ context.Context, occurrences []alarm.Occurrence) {
 	for _, name := range c.store(occurrences) {
-		c.notify(ctx, name)
+		c.notify(name)
 	}
 }
 

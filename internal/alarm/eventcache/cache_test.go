@@ -56,7 +56,7 @@ type fixture struct {
 
 func newFixture() *fixture {
 	f := &fixture{earlier: &earlierEvents{}, clock: testingclock.NewFakePassiveClock(start)}
-	f.Cache = New(f.earlier, f.clock, func(_ context.Context, name types.NamespacedName) { f.notified = append(f.notified, name) })
+	f.Cache = New(f.earlier, f.clock, func(name types.NamespacedName) { f.notified = append(f.notified, name) })
 	return f
 }
 
@@ -253,7 +253,7 @@ func TestFewEarlierEventsAreReadIfTheyAreLarge(t *testing.T) {
 		t.Fatal(err)
 	}
 	f := newFixture()
-	f.Cache = New(reader, f.clock, func(context.Context, types.NamespacedName) {})
+	f.Cache = New(reader, f.clock, func(types.NamespacedName) {})
 	f.follow(t, nb, pod)
 	if last != 1 || len(f.Events(nb)) != 1 {
 		t.Errorf("the last list had at most %d Events of 1 MiB, and %d are kept, want one", last, len(f.Events(nb)))

@@ -19,11 +19,12 @@ import (
 	"github.com/bongsu-io/bongsu/internal/alarm/calendar"
 	"github.com/bongsu-io/bongsu/internal/alarm/fields"
 	"github.com/bongsu-io/bongsu/internal/glob"
+	"github.com/bongsu-io/bongsu/internal/kube"
 )
 
 // Definition is an alarm as it is in the API.
 type Definition struct {
-	ID alarm.ID
+	ID kube.Key
 	// UID is the UID of the object. It is part of the idempotency keys of its messages.
 	UID string
 	// CreatedAt is the object's creationTimestamp. Earlier occurrences do not match.
@@ -58,7 +59,7 @@ type Object interface {
 // keys.
 func NewDefinition(kind string, object Object, receivers []string) Definition {
 	return Definition{
-		ID:                alarm.ID{Kind: kind, Namespace: object.GetNamespace(), Name: object.GetName()},
+		ID:                kube.Key{Kind: kind, Namespace: object.GetNamespace(), Name: object.GetName()},
 		UID:               string(object.GetUID()),
 		CreatedAt:         object.GetCreationTimestamp().Time,
 		Spec:              *object.AlarmSpec(),
@@ -77,7 +78,7 @@ func (d *Definition) from() time.Time {
 
 // Alarm is a compiled Definition. It is immutable and safe for concurrent use.
 type Alarm struct {
-	ID        alarm.ID
+	ID        kube.Key
 	UID       string
 	Receivers []string
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/bongsu-io/bongsu/internal/alarm"
 	"github.com/bongsu-io/bongsu/internal/alarm/message"
+	"github.com/bongsu-io/bongsu/internal/kube"
 	"github.com/bongsu-io/bongsu/internal/testing/messages"
 )
 
@@ -236,7 +237,7 @@ func FuzzNoTextBreaksOutOfJSON(f *testing.F) {
 		}
 		render := func(title, text, note string) []byte {
 			occ := alarm.Occurrence{Increase: 1, Event: alarm.Event{Note: note, LastSeen: time.Unix(0, 0)}}
-			m := message.New(alarm.ID{}, &occ, &alarm.Context{}, title, text)
+			m := message.New(kube.Key{}, &occ, &alarm.Context{}, title, text)
 			raw := m
 			raw.Title, raw.Text = title, text // as if nothing were cleaned
 			for _, m := range []message.Message{m, raw} {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/internal/alarm"
+	"github.com/bongsu-io/bongsu/internal/kube"
 )
 
 func onChanges(t testing.TB, text string) Definition {
@@ -110,7 +111,7 @@ func TestAChangeMatchesItsResourceOnly(t *testing.T) {
 func TestAnAlarmSeesChangesOfItsNamespaceOnly(t *testing.T) {
 	for namespace, want := range map[string]Outcome{"shop": Matched, "other": NotMatched} {
 		def := onChanges(t, "[{resource: {apiGroup: apps, resource: deployments}}]")
-		def.ID = alarm.ID{Kind: alarm.KindAlarm, Namespace: namespace, Name: "a"}
+		def.ID = kube.Key{Kind: alarm.KindAlarm, Namespace: namespace, Name: "a"}
 		occ := changeOf(alarm.Update, deployment(t, oldSpec), deployment(t, newSpec))
 		if got := outcome(t, def, occ, changeContext(occ)); got.Outcome != want {
 			t.Errorf("Alarm in %s: got %+v, want outcome %v", namespace, got, want)

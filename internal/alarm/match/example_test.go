@@ -7,6 +7,7 @@ import (
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/internal/alarm"
+	"github.com/bongsu-io/bongsu/internal/kube"
 )
 
 func TestExampleMatchesItsAlarm(t *testing.T) {
@@ -25,7 +26,7 @@ func TestExampleMatchesItsAlarm(t *testing.T) {
 			},
 		}},
 	} {
-		for _, id := range []alarm.ID{{Kind: alarm.KindClusterAlarm, Name: "a"}, {Kind: alarm.KindAlarm, Namespace: "shop", Name: "a"}} {
+		for _, id := range []kube.Key{{Kind: alarm.KindClusterAlarm, Name: "a"}, {Kind: alarm.KindAlarm, Namespace: "shop", Name: "a"}} {
 			t.Run(name+" "+id.Kind, func(t *testing.T) {
 				a := mustCompile(t, Definition{ID: id, Spec: v1alpha1.AlarmSpec{Match: []v1alpha1.EventMatch{match}}})
 				occ, known := a.Example(lastSeen)

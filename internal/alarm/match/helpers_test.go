@@ -9,6 +9,7 @@ import (
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/internal/alarm"
+	"github.com/bongsu-io/bongsu/internal/kube"
 )
 
 // Times of the occurrence that tests start with.
@@ -40,7 +41,7 @@ func compile(t testing.TB, def Definition) (*Alarm, error) {
 // clusterAlarm returns a Definition that can match everything.
 func clusterAlarm(match ...v1alpha1.EventMatch) Definition {
 	return Definition{
-		ID:        alarm.ID{Kind: alarm.KindClusterAlarm, Name: "test"},
+		ID:        kube.Key{Kind: alarm.KindClusterAlarm, Name: "test"},
 		UID:       "alarm-uid",
 		CreatedAt: firstSeen,
 		Spec:      v1alpha1.AlarmSpec{Match: match},
@@ -50,7 +51,7 @@ func clusterAlarm(match ...v1alpha1.EventMatch) Definition {
 // namespacedAlarm returns the Definition of an Alarm in a namespace.
 func namespacedAlarm(namespace string, match ...v1alpha1.EventMatch) Definition {
 	def := clusterAlarm(match...)
-	def.ID = alarm.ID{Kind: alarm.KindAlarm, Namespace: namespace, Name: "test"}
+	def.ID = kube.Key{Kind: alarm.KindAlarm, Namespace: namespace, Name: "test"}
 	return def
 }
 

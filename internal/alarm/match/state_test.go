@@ -10,6 +10,7 @@ import (
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/internal/alarm"
 	"github.com/bongsu-io/bongsu/internal/alarm/fields"
+	"github.com/bongsu-io/bongsu/internal/kube"
 )
 
 func withStates(t testing.TB, text string) Definition {
@@ -84,7 +85,7 @@ func TestAStateIsUnknownWithoutWhatItNeeds(t *testing.T) {
 func TestAnAlarmSeesStatesOfItsNamespaceOnly(t *testing.T) {
 	for namespace, want := range map[string]Truth{"shop": Yes, "other": No} {
 		def := withStates(t, `[{resource: {apiGroup: apps, resource: deployments}, expression: "true"}]`)
-		def.ID = alarm.ID{Kind: alarm.KindAlarm, Namespace: namespace, Name: "a"}
+		def.ID = kube.Key{Kind: alarm.KindAlarm, Namespace: namespace, Name: "a"}
 		if got, err := holds(t, mustCompile(t, def), lastSeen); got != want || err != nil {
 			t.Errorf("Alarm in %s: got %v, %v, want %v", namespace, got, err, want)
 		}

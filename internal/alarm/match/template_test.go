@@ -11,6 +11,7 @@ import (
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/internal/alarm"
 	"github.com/bongsu-io/bongsu/internal/alarm/message"
+	"github.com/bongsu-io/bongsu/internal/kube"
 	"github.com/bongsu-io/bongsu/internal/testing/messages"
 )
 
@@ -134,7 +135,7 @@ func TestDefaultMessage(t *testing.T) {
 	want := message.Message{
 		Version:   "v1",
 		Cluster:   "prod",
-		Alarm:     alarm.ID{Kind: alarm.KindClusterAlarm, Name: "test"},
+		Alarm:     kube.Key{Kind: alarm.KindClusterAlarm, Name: "test"},
 		Title:     "BackOff: Pod shop/web-0",
 		Text:      "Back-off restarting failed container app in pod web-0\n12 times since 2026-08-03 09:14:05 UTC, 3 new",
 		Count:     3,

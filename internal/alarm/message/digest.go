@@ -10,7 +10,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/bongsu-io/bongsu/internal/alarm"
+	"github.com/bongsu-io/bongsu/internal/kube"
 	"github.com/bongsu-io/bongsu/pkg/plaintext"
 )
 
@@ -79,7 +79,7 @@ func (c *Combiner) addTotals(m *Message) {
 	d.FirstSeen = earlier(d.FirstSeen, m.FirstSeen)
 	d.LastSeen = later(d.LastSeen, m.LastSeen)
 	if m.Alarm != d.Alarm {
-		d.Alarm = alarm.ID{}
+		d.Alarm = kube.Key{}
 	}
 	if !maps.Equal(m.NamespaceLabels, d.NamespaceLabels) {
 		d.NamespaceLabels = nil

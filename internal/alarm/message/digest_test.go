@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/bongsu-io/bongsu/internal/alarm"
+	"github.com/bongsu-io/bongsu/internal/kube"
 )
 
 var (
@@ -23,7 +24,7 @@ var (
 func messageOf(alarmName, reason, kind, name string, count int64, seen time.Time) Message {
 	return Message{
 		Version: Version, Cluster: "prod",
-		Alarm: alarm.ID{Kind: alarm.KindAlarm, Namespace: "shop", Name: alarmName},
+		Alarm: kube.Key{Kind: alarm.KindAlarm, Namespace: "shop", Name: alarmName},
 		Title: reason, Text: "text", Count: count, FirstSeen: seen, LastSeen: seen,
 		Events: []Event{{
 			Type: "Warning", Reason: reason, Note: "note", Count: count, FirstSeen: seen, LastSeen: seen,
@@ -48,7 +49,7 @@ func TestCombineCountsByReasonAndKind(t *testing.T) {
 	}
 	want := Message{
 		Version: "v1", Cluster: "prod",
-		Alarm:     alarm.ID{Kind: alarm.KindAlarm, Namespace: "shop", Name: "crash"},
+		Alarm:     kube.Key{Kind: alarm.KindAlarm, Namespace: "shop", Name: "crash"},
 		Title:     "10 occurrences: 8 × BackOff Pod and 2 more",
 		Text:      "8 × BackOff Pod: shop/web-0, shop/web-2\n2 × Failed Pod: shop/web-1",
 		Count:     10,
@@ -82,7 +83,7 @@ func TestDigestOfSeveralAlarmsNamesNone(t *testing.T) {
 		messageOf("b", "BackOff", "Pod", "web-0", 1, seenLast),
 		messageOf("a", "BackOff", "Pod", "web-0", 1, seenLast),
 	})
-	if diff := cmp.Diff(alarm.ID{}, got.Alarm); diff != "" {
+	if diff := cmp.Diff(kube.Key{}, got.Alarm); diff != "" {
 		t.Errorf("alarm (-want +got):\n%s", diff)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/bongsu-io/bongsu/internal/alarm"
+	"github.com/bongsu-io/bongsu/internal/kube"
 	"github.com/bongsu-io/bongsu/pkg/plaintext"
 )
 
@@ -27,7 +28,7 @@ type Message struct {
 	Version string `json:"version"`
 	Cluster string `json:"cluster"`
 	// Alarm is the alarm that matched. It is empty in a digest of several alarms.
-	Alarm alarm.ID `json:"alarm"`
+	Alarm kube.Key `json:"alarm"`
 	// Title and Text are plain text. Each notifier escapes them for its receiver.
 	Title string `json:"title"`
 	Text  string `json:"text"`
@@ -135,7 +136,7 @@ func Encode[M Message | Part](m M) ([]byte, error) {
 // the receiver.
 func OfTest(cluster string, regarding Reference, at time.Time) Message {
 	const note = "This is a test: the receiver has the annotation bongsu.io/send-test. Nothing else happened."
-	id := alarm.ID{Kind: alarm.KindAlarm, Namespace: regarding.Namespace, Name: regarding.Name}
+	id := kube.Key{Kind: alarm.KindAlarm, Namespace: regarding.Namespace, Name: regarding.Name}
 	name := regarding.Name
 	if regarding.Namespace == "" {
 		id.Kind = alarm.KindClusterAlarm

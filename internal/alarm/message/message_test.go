@@ -7,6 +7,7 @@ import (
 
 	"github.com/bongsu-io/bongsu/internal/alarm"
 	"github.com/bongsu-io/bongsu/internal/alarm/message"
+	"github.com/bongsu-io/bongsu/internal/kube"
 	"github.com/bongsu-io/bongsu/internal/testing/messages"
 )
 
@@ -26,7 +27,7 @@ func TestDigestsAndGroupMessagesAreWithinTheLimits(t *testing.T) {
 }
 
 func TestAsTestMarksTheTitleAndRenamesTheAlarm(t *testing.T) {
-	m := message.Message{Alarm: alarm.ID{Kind: alarm.KindAlarm, Namespace: "shop", Name: "crashes"}, Title: strings.Repeat("x", message.MaxTitleLength)}
+	m := message.Message{Alarm: kube.Key{Kind: alarm.KindAlarm, Namespace: "shop", Name: "crashes"}, Title: strings.Repeat("x", message.MaxTitleLength)}
 	got := m.AsTest()
 	if !strings.HasPrefix(got.Title, "[Test] xxx") || len([]rune(got.Title)) != message.MaxTitleLength {
 		t.Errorf("the title is %q", got.Title)

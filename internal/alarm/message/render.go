@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/bongsu-io/bongsu/internal/alarm"
+	"github.com/bongsu-io/bongsu/internal/kube"
 	"github.com/bongsu-io/bongsu/pkg/plaintext"
 )
 
@@ -29,7 +30,7 @@ const timeLayout = "2006-01-02 15:04:05 MST"
 
 // New returns the message of one occurrence. It cleans and cuts title and text. An empty
 // title becomes the default. If the Event is not in the namespace of the object, the title names both.
-func New(id alarm.ID, occ *alarm.Occurrence, known *alarm.Context, title, text string) Message {
+func New(id kube.Key, occ *alarm.Occurrence, known *alarm.Context, title, text string) Message {
 	origin := originOf(foreignNamespace(&occ.Event))
 	return Message{
 		Version:   Version,

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/bongsu-io/bongsu/internal/alarm"
+	"github.com/bongsu-io/bongsu/internal/kube"
 )
 
 func TestLabelsOfAMessageAreLimitedTogether(t *testing.T) {
@@ -52,12 +53,12 @@ func TestTheTitleOfAnEventAboutAnotherNamespaceNamesItsOwn(t *testing.T) {
 		"BackOff: Node bank/node-0 (Event in namespace evil)": {Namespace: "evil", Regarding: forged},
 	} {
 		event.Reason = "BackOff"
-		if got := New(alarm.ID{}, &alarm.Occurrence{Event: event}, &alarm.Context{}, "", "").Title; got != want {
+		if got := New(kube.Key{}, &alarm.Occurrence{Event: event}, &alarm.Context{}, "", "").Title; got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}
 	forgedPod := &alarm.Occurrence{Event: alarm.Event{Namespace: "evil", Regarding: pod}}
-	got := New(alarm.ID{}, forgedPod, &alarm.Context{}, strings.Repeat("x", 10*MaxTitleLength), "").Title
+	got := New(kube.Key{}, forgedPod, &alarm.Context{}, strings.Repeat("x", 10*MaxTitleLength), "").Title
 	if !strings.HasSuffix(got, " (Event in namespace evil)") || len([]rune(got)) > MaxTitleLength {
 		t.Errorf("with a title of the alarm: %q", got)
 	}

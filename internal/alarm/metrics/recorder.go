@@ -11,7 +11,6 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
-	"github.com/bongsu-io/bongsu/internal/alarm"
 	"github.com/bongsu-io/bongsu/internal/alarm/checkpoint"
 	"github.com/bongsu-io/bongsu/internal/alarm/counters"
 	"github.com/bongsu-io/bongsu/internal/alarm/match"
@@ -44,8 +43,8 @@ func NewRecorder(c *counters.Counters, m *Metrics, recorder *events.Recorder, na
 }
 
 // Evaluated implements pipeline.Reporter.
-func (r *Recorder) Evaluated(id alarm.ID, outcome match.Outcome, err error, occurrences int64) {
-	subject := kube.Key(id).String()
+func (r *Recorder) Evaluated(id kube.Key, outcome match.Outcome, err error, occurrences int64) {
+	subject := id.String()
 	now := r.clock.Now()
 	switch outcome {
 	case match.Matched:
@@ -84,8 +83,8 @@ func (r *Recorder) Merged(messages int64) {
 }
 
 // GroupLimitReached implements pipeline.Reporter.
-func (r *Recorder) GroupLimitReached(id alarm.ID) {
-	r.counters.Notify(kube.Key(id).String(), counters.Notice{
+func (r *Recorder) GroupLimitReached(id kube.Key) {
+	r.counters.Notify(id.String(), counters.Notice{
 		Reason: v1alpha1.ReasonTooManyGroups, Since: r.clock.Now(),
 		Text: "groups or thresholds reached a limit, so further occurrences share a group or have none: group by a key with fewer values",
 	})

@@ -27,6 +27,7 @@ import (
 	"github.com/bongsu-io/bongsu/internal/alarm/outbox"
 	"github.com/bongsu-io/bongsu/internal/alarm/pipeline"
 	"github.com/bongsu-io/bongsu/internal/alarm/source"
+	"github.com/bongsu-io/bongsu/internal/kube"
 )
 
 // backOff returns an alarm for all BackOffs, modified by change.
@@ -322,7 +323,7 @@ func activeAlarms(t *testing.T, spec v1alpha1.AlarmSpec) *pipeline.Alarms {
 	compiler, err := match.NewCompiler()
 	must(t, err)
 	compiled, err := compiler.Compile(match.Definition{
-		ID: alarm.ID{Kind: alarm.KindClusterAlarm, Name: "some"}, UID: "uid", Spec: spec, Receivers: []string{ops},
+		ID: kube.Key{Kind: alarm.KindClusterAlarm, Name: "some"}, UID: "uid", Spec: spec, Receivers: []string{ops},
 	})
 	must(t, err)
 	alarms := pipeline.NewAlarms()
@@ -448,7 +449,7 @@ func TestDroppedForLackOfSpaceIsOverBudgetOnTheAlarm(t *testing.T) {
 func TestAnObjectThatCannotBeReadIsReportedOnTheAlarm(t *testing.T) {
 	counts := counters.New(nil)
 	r := metrics.NewRecorder(counts, metrics.New(prometheus.NewPedanticRegistry(), metrics.Load{}), nil, "", clock.RealClock{}, logr.Discard())
-	r.Evaluated(alarm.ID{Kind: alarm.KindAlarm, Namespace: "shop", Name: "web"}, match.Undecided, errors.New("it cannot be read"), 3)
+	r.Evaluated(kube.Key{Kind: alarm.KindAlarm, Namespace: "shop", Name: "web"}, match.Undecided, errors.New("it cannot be read"), 3)
 	notices := counts.Notices("Alarm/shop/web", clock.RealClock{}.Now())
 	if len(notices) != 1 || notices[0].Reason != v1alpha1.ReasonObjectUnreadable || notices[0].Text != "it cannot be read" {
 		t.Errorf("got %+v", notices)

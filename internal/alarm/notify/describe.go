@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/bongsu-io/bongsu/internal/alarm"
 	"github.com/bongsu-io/bongsu/internal/alarm/message"
+	"github.com/bongsu-io/bongsu/internal/kube"
 	"github.com/bongsu-io/bongsu/pkg/plaintext"
 )
 
@@ -18,15 +18,11 @@ func IsWarning(m *message.Message) bool {
 
 // Origin returns "Alarm shop/crashes" or "ClusterAlarm nodes". It is empty for a digest
 // of several alarms.
-func Origin(id alarm.ID) string {
-	switch {
-	case id.Name == "":
+func Origin(id kube.Key) string {
+	if id.Name == "" {
 		return ""
-	case id.Namespace == "":
-		return id.Kind + " " + id.Name
-	default:
-		return id.Kind + " " + id.Namespace + "/" + id.Name
 	}
+	return id.Display()
 }
 
 // IsResolved reports whether the message resolves its group.

@@ -14,10 +14,10 @@ import (
 	"github.com/go-logr/logr"
 	"k8s.io/utils/clock"
 
-	"github.com/bongsu-io/bongsu/internal/alarm"
 	"github.com/bongsu-io/bongsu/internal/alarm/message"
 	"github.com/bongsu-io/bongsu/internal/alarm/notify"
 	"github.com/bongsu-io/bongsu/internal/alarm/outbox"
+	"github.com/bongsu-io/bongsu/internal/kube"
 )
 
 const (
@@ -62,7 +62,7 @@ func entry(t testing.TB, receiver string, i int, position uint64) outbox.Entry {
 	t.Helper()
 	name := fmt.Sprintf("node-%d", i)
 	payload, err := json.Marshal(message.Message{
-		Version: message.Version, Alarm: alarm.ID{Kind: "ClusterAlarm", Name: "nodes"}, Title: name, Count: 1,
+		Version: message.Version, Alarm: kube.Key{Kind: "ClusterAlarm", Name: "nodes"}, Title: name, Count: 1,
 		Events: []message.Event{{Reason: "NodeReady", Count: 1, Regarding: message.Reference{Kind: "Node", Name: name}}},
 	})
 	if err != nil {

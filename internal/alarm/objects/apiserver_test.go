@@ -19,6 +19,7 @@ import (
 
 	"github.com/bongsu-io/bongsu/internal/alarm"
 	"github.com/bongsu-io/bongsu/internal/alarm/fields"
+	"github.com/bongsu-io/bongsu/internal/kube"
 	"github.com/bongsu-io/bongsu/pkg/localcluster"
 )
 
@@ -100,7 +101,7 @@ func (s *realServer) writes(t *testing.T) {
 	deployment := schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}
 	configMap := schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
 	needs := need(t, deployments, "spec.replicas")
-	configMaps, writers := alarm.Resource{Resource: "configmaps"}, alarm.ID{Kind: alarm.KindAlarm, Namespace: "writers", Name: "a"}
+	configMaps, writers := alarm.Resource{Resource: "configmaps"}, kube.Key{Kind: alarm.KindAlarm, Namespace: "writers", Name: "a"}
 	needs.Add(configMaps, shape(t, "data"), writers)
 	s.create("{apiVersion: v1, kind: Namespace, metadata: {name: writers}}", schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}, "")
 	store := newStore()

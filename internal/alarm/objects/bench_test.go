@@ -20,6 +20,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/bongsu-io/bongsu/internal/alarm"
+	"github.com/bongsu-io/bongsu/internal/kube"
 )
 
 const (
@@ -245,7 +246,7 @@ func BenchmarkShapes(b *testing.B) {
 				needs.Add(deployments, shape(b, fmt.Sprintf("spec.template.spec.field%d", i)), everywhere)
 			}
 			for i := range namespaces {
-				needs.Add(deployments, shape(b, fmt.Sprintf("metadata.annotations.team%d", i)), alarm.ID{Kind: alarm.KindAlarm, Namespace: fmt.Sprintf("team-%d", i)})
+				needs.Add(deployments, shape(b, fmt.Sprintf("metadata.annotations.team%d", i)), kube.Key{Kind: alarm.KindAlarm, Namespace: fmt.Sprintf("team-%d", i)})
 			}
 			size := 0.0
 			for b.Loop() {

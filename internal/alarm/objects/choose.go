@@ -7,6 +7,7 @@ import (
 
 	"github.com/bongsu-io/bongsu/internal/alarm"
 	"github.com/bongsu-io/bongsu/internal/alarm/fields"
+	"github.com/bongsu-io/bongsu/internal/kube"
 )
 
 // Need is what alarms need of a resource.
@@ -23,7 +24,7 @@ type Need struct {
 type Needs map[alarm.Resource]*Need
 
 // Add adds the fields that an alarm needs of a resource.
-func (n Needs) Add(r alarm.Resource, shape fields.Shape, by alarm.ID) {
+func (n Needs) Add(r alarm.Resource, shape fields.Shape, by kube.Key) {
 	need := n[r]
 	if need == nil {
 		need = &Need{Namespaces: map[string][]fields.Shape{}}

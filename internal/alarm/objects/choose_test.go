@@ -7,20 +7,21 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/bongsu-io/bongsu/internal/alarm"
+	"github.com/bongsu-io/bongsu/internal/kube"
 )
 
 // Resources of ClusterAlarms come first. A namespace with many resources leaves space for others.
 func TestWatchesAreDividedFairly(t *testing.T) {
 	needs := Needs{}
-	add := func(prefix string, n int, by alarm.ID) {
+	add := func(prefix string, n int, by kube.Key) {
 		for i := range n {
 			needs.Add(alarm.Resource{Group: "g", Resource: fmt.Sprintf("%s%02d", prefix, i)}, shape(t, "spec"), by)
 		}
 	}
-	add("z", 4, alarm.ID{Kind: alarm.KindClusterAlarm})
-	add("greedy", 90, alarm.ID{Kind: alarm.KindAlarm, Namespace: "a"})
-	add("modest", 3, alarm.ID{Kind: alarm.KindAlarm, Namespace: "b"})
-	add("greedy", 10, alarm.ID{Kind: alarm.KindAlarm, Namespace: "c"}) // the same as those of a
+	add("z", 4, kube.Key{Kind: alarm.KindClusterAlarm})
+	add("greedy", 90, kube.Key{Kind: alarm.KindAlarm, Namespace: "a"})
+	add("modest", 3, kube.Key{Kind: alarm.KindAlarm, Namespace: "b"})
+	add("greedy", 10, kube.Key{Kind: alarm.KindAlarm, Namespace: "c"}) // the same as those of a
 	chosen, refused := choose(needs, nil)
 	counts := map[string]int{}
 	for name := range chosen {

@@ -28,6 +28,7 @@ import (
 	"github.com/bongsu-io/bongsu/internal/alarm/apiwatch"
 	"github.com/bongsu-io/bongsu/internal/alarm/fields"
 	"github.com/bongsu-io/bongsu/internal/alarm/outbox"
+	"github.com/bongsu-io/bongsu/internal/kube"
 	"github.com/bongsu-io/bongsu/internal/testing/eventstream"
 )
 
@@ -558,7 +559,7 @@ func shape(tb testing.TB, paths ...string) fields.Shape {
 }
 
 // everywhere is a ClusterAlarm.
-var everywhere = alarm.ID{Kind: alarm.KindClusterAlarm, Name: "all"}
+var everywhere = kube.Key{Kind: alarm.KindClusterAlarm, Name: "all"}
 
 func need(tb testing.TB, r alarm.Resource, paths ...string) Needs {
 	tb.Helper()

@@ -57,6 +57,7 @@ import (
 	"github.com/bongsu-io/bongsu/internal/alarm/apiwatch"
 	"github.com/bongsu-io/bongsu/internal/alarm/fields"
 	"github.com/bongsu-io/bongsu/internal/alarm/outbox"
+	"github.com/bongsu-io/bongsu/internal/kube"
 )
 
 // Store returns what was committed. *outbox.Store implements it.
@@ -280,7 +281,7 @@ func (s *Source) choose() (chosen map[string]choice, ok bool) {
 	s.refused = refused
 	s.mu.Unlock()
 	if !maps.Equal(before, refused) {
-		s.notifyObservers(func(r alarm.Resource, _ alarm.ID, _ fields.Shape) bool { return before[r] != refused[r] })
+		s.notifyObservers(func(r alarm.Resource, _ kube.Key, _ fields.Shape) bool { return before[r] != refused[r] })
 	}
 	return chosen, true
 }

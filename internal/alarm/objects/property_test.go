@@ -13,6 +13,7 @@ import (
 
 	"github.com/bongsu-io/bongsu/internal/alarm"
 	"github.com/bongsu-io/bongsu/internal/alarm/outbox"
+	"github.com/bongsu-io/bongsu/internal/kube"
 )
 
 // Any sequence of writes, disconnections, restarts, failed commits, compactions, failovers and
@@ -111,12 +112,12 @@ func (s *sequence) reshape() {
 	s.needs = Needs{}
 	by := everywhere
 	if s.random.IntN(2) == 0 {
-		by = alarm.ID{Kind: alarm.KindAlarm, Namespace: "team"}
+		by = kube.Key{Kind: alarm.KindAlarm, Namespace: "team"}
 	}
 	s.needs.Add(deployments, shape(s.t, "spec.value"), by)
 	for _, namespace := range []string{"team", "other"} {
 		if s.random.IntN(2) == 0 {
-			s.needs.Add(deployments, shape(s.t, "spec.unset"), alarm.ID{Kind: alarm.KindAlarm, Namespace: namespace})
+			s.needs.Add(deployments, shape(s.t, "spec.unset"), kube.Key{Kind: alarm.KindAlarm, Namespace: namespace})
 		}
 	}
 	s.source.SetNeeds(s.needs)

@@ -153,7 +153,7 @@ func (s *Source) setReadStatus(r alarm.Resource, before, after Status) {
 	s.reads.mu.Lock()
 	s.reads.statuses[r] = after
 	s.reads.mu.Unlock()
-	s.notifyObservers(func(changed alarm.Resource, _ alarm.ID, _ fields.Shape) bool { return changed == r })
+	s.notifyObservers(func(changed alarm.Resource, _ kube.Key, _ fields.Shape) bool { return changed == r })
 }
 
 // readOrder returns the resources in the order in which they get one of maxResources places.

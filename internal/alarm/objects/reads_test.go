@@ -16,6 +16,7 @@ import (
 
 	"github.com/bongsu-io/bongsu/internal/alarm"
 	"github.com/bongsu-io/bongsu/internal/alarm/fields"
+	"github.com/bongsu-io/bongsu/internal/kube"
 )
 
 // readScene is a scene whose API server answers reviews of access.
@@ -200,9 +201,9 @@ func TestEachNamespaceGetsAResourceOfReadObjects(t *testing.T) {
 	inReadScene(t, func(s *readScene) {
 		needs := Needs{}
 		for i := range 100 {
-			needs.Add(alarm.Resource{Group: "apps", Resource: fmt.Sprintf("a%02d", i)}, fields.Shape{}, alarm.ID{Kind: alarm.KindAlarm, Namespace: "greedy", Name: "it"})
+			needs.Add(alarm.Resource{Group: "apps", Resource: fmt.Sprintf("a%02d", i)}, fields.Shape{}, kube.Key{Kind: alarm.KindAlarm, Namespace: "greedy", Name: "it"})
 		}
-		needs.Add(deployments, fields.Shape{}, alarm.ID{Kind: alarm.KindAlarm, Namespace: "modest", Name: "it"})
+		needs.Add(deployments, fields.Shape{}, kube.Key{Kind: alarm.KindAlarm, Namespace: "modest", Name: "it"})
 		s.source.SetReads(needs)
 		synctest.Wait()
 		s.wantReason("", "beside 100 resources of another namespace")

@@ -8,6 +8,7 @@ import (
 
 	"github.com/bongsu-io/bongsu/internal/alarm"
 	"github.com/bongsu-io/bongsu/internal/alarm/fields"
+	"github.com/bongsu-io/bongsu/internal/kube"
 )
 
 // shapes are the fields that are kept of the objects of a resource. The fields that an Alarm names
@@ -82,7 +83,7 @@ func (s *shapes) onlyMetadata() bool {
 }
 
 // covers reports whether the fields that an alarm names are kept. It returns false if s is nil.
-func (s *shapes) covers(by alarm.ID, named fields.Shape) bool {
+func (s *shapes) covers(by kube.Key, named fields.Shape) bool {
 	if s == nil {
 		return false
 	}

@@ -15,12 +15,13 @@ import (
 	"github.com/bongsu-io/bongsu/internal/alarm"
 	"github.com/bongsu-io/bongsu/internal/alarm/fields"
 	"github.com/bongsu-io/bongsu/internal/alarm/outbox"
+	"github.com/bongsu-io/bongsu/internal/kube"
 )
 
 // ofTeam and ofOther are Alarms.
 var (
-	ofTeam  = alarm.ID{Kind: alarm.KindAlarm, Namespace: "team", Name: "it"}
-	ofOther = alarm.ID{Kind: alarm.KindAlarm, Namespace: "other", Name: "it"}
+	ofTeam  = kube.Key{Kind: alarm.KindAlarm, Namespace: "team", Name: "it"}
+	ofOther = kube.Key{Kind: alarm.KindAlarm, Namespace: "other", Name: "it"}
 )
 
 // kept returns what is stored of an object, as JSON.
@@ -225,7 +226,7 @@ func TestAListThatWaitsForTheOutboxDelaysNoOther(t *testing.T) {
 // Before all objects are read with the fields of an alarm, its changes can be missed.
 func TestAnAlarmIsSyncedWhenItsFieldsAreRead(t *testing.T) {
 	inScene(t, func(s *scene) {
-		wants := func(by alarm.ID, path string, want bool) {
+		wants := func(by kube.Key, path string, want bool) {
 			t.Helper()
 			synctest.Wait()
 			if got := s.source.Status(deployments, by, shape(t, path)).Synced; got != want {
@@ -257,7 +258,7 @@ func TestNewFieldsConcernOnlyTheirAlarms(t *testing.T) {
 		var concerned []string
 		s.source.Notify(func(concerns Concerns) {
 			for _, a := range []struct {
-				by    alarm.ID
+				by    kube.Key
 				named fields.Shape
 			}{{everywhere, value}, {ofTeam, value}, {ofTeam, big}, {ofOther, big}} {
 				if concerns(deployments, a.by, a.named) {

@@ -13,6 +13,7 @@ import (
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/internal/alarm"
 	"github.com/bongsu-io/bongsu/internal/alarm/fields"
+	"github.com/bongsu-io/bongsu/internal/kube"
 )
 
 // The reasons why changes of a resource are not read.
@@ -48,7 +49,7 @@ func refuse(reason, message string) Status { return Status{Reason: reason, Messa
 
 // Status returns the state of the watch of a resource for an alarm. It is not Synced before all
 // objects are read with the fields that the alarm names.
-func (s *Source) Status(r alarm.Resource, by alarm.ID, named fields.Shape) Status {
+func (s *Source) Status(r alarm.Resource, by kube.Key, named fields.Shape) Status {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if refused, ok := s.refused[r]; ok {
@@ -71,7 +72,7 @@ func (s *Source) Kinds(ctx context.Context, kinds []string) Served {
 }
 
 // Concerns reports whether a change of a status can concern an alarm that names fields of a resource.
-type Concerns func(r alarm.Resource, by alarm.ID, named fields.Shape) bool
+type Concerns func(r alarm.Resource, by kube.Key, named fields.Shape) bool
 
 // Notify makes the source call a function after each change of a status, from any goroutine. It
 // must return soon.
@@ -100,7 +101,7 @@ func (s *Source) report(stream string, change func(*Status)) {
 	s.statuses[stream] = after
 	s.mu.Unlock()
 	if after != before {
-		s.notifyObservers(func(r alarm.Resource, _ alarm.ID, _ fields.Shape) bool { return r.Stream() == stream })
+		s.notifyObservers(func(r alarm.Resource, _ kube.Key, _ fields.Shape) bool { return r.Stream() == stream })
 	}
 }
 
@@ -114,7 +115,7 @@ func (s *Source) keeps(stream string, kept *shapes) {
 	if before == kept {
 		return
 	}
-	s.notifyObservers(func(r alarm.Resource, by alarm.ID, named fields.Shape) bool {
+	s.notifyObservers(func(r alarm.Resource, by kube.Key, named fields.Shape) bool {
 		return r.Stream() == stream && before.covers(by, named) != kept.covers(by, named)
 	})
 }

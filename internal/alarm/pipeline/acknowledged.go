@@ -10,7 +10,6 @@ import (
 	"github.com/bongsu-io/bongsu/internal/alarm/match"
 	"github.com/bongsu-io/bongsu/internal/alarm/message"
 	"github.com/bongsu-io/bongsu/internal/alarm/outbox"
-	"github.com/bongsu-io/bongsu/internal/kube"
 	"github.com/bongsu-io/bongsu/pkg/plaintext"
 )
 
@@ -116,7 +115,7 @@ func (p *Pipeline) notices(ctx context.Context, a *match.Alarm, ack *match.Ackno
 	var sent, silent []outbox.Entry
 	for _, r := range p.matcher.identified(a, a.AllReceivers()) {
 		e := outbox.Entry{
-			Receiver: r.id, Alarm: kube.Key(a.ID).String(), Budget: budget, Key: alarm.AcknowledgementKey(r.key, ack.Group, ack.Token), CreatedAt: p.Clock.Now(),
+			Receiver: r.id, Alarm: a.ID.String(), Budget: budget, Key: alarm.AcknowledgementKey(r.key, ack.Group, ack.Token), CreatedAt: p.Clock.Now(),
 			Member: &outbox.Membership{Group: ack.Group, Acknowledged: acknowledgement(ack), Notice: true},
 		}
 		if ack.Announced || p.Acknowledges == nil || !p.Acknowledges(r.id) {

@@ -16,6 +16,7 @@ import (
 	"github.com/bongsu-io/bongsu/internal/alarm/match"
 	"github.com/bongsu-io/bongsu/internal/alarm/message"
 	"github.com/bongsu-io/bongsu/internal/alarm/outbox"
+	"github.com/bongsu-io/bongsu/internal/kube"
 )
 
 // acknowledging is an operator whose alarm about Nodes sends to an Alertmanager, and to the
@@ -43,7 +44,7 @@ func (a *acknowledging) configure() {
 	compiler, err := match.NewCompiler()
 	must(a.t, err)
 	compiled, err := compiler.Compile(match.Definition{
-		ID: alarm.ID{Kind: alarm.KindClusterAlarm, Name: "nodes"}, UID: "nodes", Receivers: []string{"ops", "thread"}, Spec: a.spec, OpenGroups: a.open,
+		ID: kube.Key{Kind: alarm.KindClusterAlarm, Name: "nodes"}, UID: "nodes", Receivers: []string{"ops", "thread"}, Spec: a.spec, OpenGroups: a.open,
 	})
 	must(a.t, err)
 	a.alarms.Set("nodes", fmt.Sprint(len(a.spec.Acknowledgements), len(a.open)), compiled)

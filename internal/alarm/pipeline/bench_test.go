@@ -24,6 +24,7 @@ import (
 	"github.com/bongsu-io/bongsu/internal/alarm/match"
 	"github.com/bongsu-io/bongsu/internal/alarm/outbox"
 	"github.com/bongsu-io/bongsu/internal/alarm/source"
+	"github.com/bongsu-io/bongsu/internal/kube"
 	"github.com/bongsu-io/bongsu/internal/testing/eventstream"
 )
 
@@ -116,7 +117,7 @@ func benchAlarms(b *testing.B, n int) *Alarms {
 	must(b, err)
 	alarms := NewAlarms()
 	for i := range n {
-		id := alarm.ID{Kind: alarm.KindAlarm, Namespace: fmt.Sprint("team-", i%1000), Name: fmt.Sprint("alarm-", i)}
+		id := kube.Key{Kind: alarm.KindAlarm, Namespace: fmt.Sprint("team-", i%1000), Name: fmt.Sprint("alarm-", i)}
 		spec := v1alpha1.EventMatch{
 			Kinds: []string{"Pod"}, Reasons: []string{benchReasons[i%len(benchReasons)]}, Names: []string{"db-*"},
 		}
@@ -225,7 +226,7 @@ func newGroupBench(b *testing.B, kind string, open int) *groupBench {
 	must(b, err)
 	alarms := NewAlarms()
 	for i := range benchGroupAlarms {
-		id := alarm.ID{Kind: alarm.KindAlarm, Namespace: benchNamespace(i), Name: "crashes"}
+		id := kube.Key{Kind: alarm.KindAlarm, Namespace: benchNamespace(i), Name: "crashes"}
 		spec := v1alpha1.AlarmSpec{
 			Match: []v1alpha1.EventMatch{{Reasons: []string{"BackOff"}}},
 			Group: &v1alpha1.AlarmGroup{By: []string{"regarding.name"}, WaitSeconds: new(int32), IntervalSeconds: new(int32)},

@@ -7,6 +7,7 @@ import (
 
 	"github.com/bongsu-io/bongsu/internal/alarm"
 	"github.com/bongsu-io/bongsu/internal/alarm/outbox"
+	"github.com/bongsu-io/bongsu/internal/kube"
 )
 
 // missingReceiverBytes is what can wait for a receiver that does not exist, for each budget.
@@ -24,7 +25,7 @@ const overflowText = "messages are dropped, because those that wait use up their
 // ClusterAlarms have one for each namespace that contains Events, because its tenant can
 // write them. Events of cluster-scoped objects are in the namespace default and have a
 // budget of their own.
-func budgetOf(id alarm.ID, occ *alarm.Occurrence) string {
+func budgetOf(id kube.Key, occ *alarm.Occurrence) string {
 	namespace := id.Namespace
 	if id.Kind == alarm.KindClusterAlarm {
 		namespace = occ.Event.Namespace

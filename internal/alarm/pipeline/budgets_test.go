@@ -12,6 +12,7 @@ import (
 	"github.com/bongsu-io/bongsu/internal/alarm"
 	"github.com/bongsu-io/bongsu/internal/alarm/match"
 	"github.com/bongsu-io/bongsu/internal/alarm/outbox"
+	"github.com/bongsu-io/bongsu/internal/kube"
 )
 
 // unlimited returns budgets of an outbox without a limit.
@@ -103,7 +104,7 @@ func TestOneBatchCountsItsOwnEntries(t *testing.T) {
 	b := newEntryBuilder(outbox.DeliveredOffsets{}, newBudgets(func(context.Context, string, string) (outbox.Usage, error) {
 		return outbox.Usage{Free: 256 << 10}, nil
 	}, func(string) bool { return false }), nil)
-	id := alarm.ID{Kind: alarm.KindAlarm, Namespace: "shop", Name: "web"}
+	id := kube.Key{Kind: alarm.KindAlarm, Namespace: "shop", Name: "web"}
 	e := &evaluation{outcome: match.Matched, alarm: &match.Alarm{ID: id}, recipients: recipientsOf("dead", "quick")}
 	e.message.Text = strings.Repeat("<", 3_000)
 	for i := range uint64(100) {
@@ -119,9 +120,9 @@ func TestOneBatchCountsItsOwnEntries(t *testing.T) {
 }
 
 func TestBudgetsAreThoseOfTenants(t *testing.T) {
-	ofTenant, ofCluster := alarm.ID{Kind: alarm.KindAlarm, Namespace: "shop", Name: "web"}, alarm.ID{Kind: alarm.KindClusterAlarm, Name: "all"}
+	ofTenant, ofCluster := kube.Key{Kind: alarm.KindAlarm, Namespace: "shop", Name: "web"}, kube.Key{Kind: alarm.KindClusterAlarm, Name: "all"}
 	for name, tc := range map[string]struct {
-		id                alarm.ID
+		id                kube.Key
 		stored, regarding string
 		want              string
 	}{

@@ -22,6 +22,7 @@ import (
 	"github.com/bongsu-io/bongsu/internal/alarm/objects"
 	"github.com/bongsu-io/bongsu/internal/alarm/outbox"
 	"github.com/bongsu-io/bongsu/internal/alarm/source"
+	"github.com/bongsu-io/bongsu/internal/kube"
 )
 
 const deployments = "deployments.apps"
@@ -68,7 +69,7 @@ func replicaOfChanges(t *testing.T, s *simulation, store *outbox.Store, run func
 		Dispatcher: noop{}, Alarms: alarms, Enricher: noop{}, Reporter: noop{},
 		LoadAlarms: func(context.Context) error {
 			compiled, err := compiler.Compile(match.Definition{
-				ID: alarm.ID{Kind: alarm.KindAlarm, Namespace: "shop", Name: "rollouts"}, UID: "alarm", Receivers: []string{"hook"},
+				ID: kube.Key{Kind: alarm.KindAlarm, Namespace: "shop", Name: "rollouts"}, UID: "alarm", Receivers: []string{"hook"},
 				Spec: v1alpha1.AlarmSpec{Changes: []v1alpha1.ChangeMatch{{
 					Resource: v1alpha1.ChangeResource{APIGroup: "apps", Resource: "deployments"}, Fields: []string{"spec.replicas"},
 				}}},
@@ -176,7 +177,7 @@ func TestNeedsAreCollectedForASecond(t *testing.T) {
 			time.Sleep(10 * time.Millisecond)
 			resource := fmt.Sprintf("r%d", i)
 			compiled, err := compiler.Compile(match.Definition{
-				ID: alarm.ID{Kind: alarm.KindAlarm, Namespace: "shop", Name: resource}, UID: resource,
+				ID: kube.Key{Kind: alarm.KindAlarm, Namespace: "shop", Name: resource}, UID: resource,
 				Spec: v1alpha1.AlarmSpec{Changes: []v1alpha1.ChangeMatch{{Resource: v1alpha1.ChangeResource{APIGroup: "apps", Resource: resource}}}},
 			})
 			must(t, err)
@@ -247,7 +248,7 @@ func TestABatchOfChangesThatCannotBeDecidedIsRetried(t *testing.T) {
 	compiler, err := match.NewCompiler()
 	must(t, err)
 	compiled, err := compiler.Compile(match.Definition{
-		ID: alarm.ID{Kind: alarm.KindClusterAlarm, Name: "all"}, UID: "all", Receivers: []string{"hook"},
+		ID: kube.Key{Kind: alarm.KindClusterAlarm, Name: "all"}, UID: "all", Receivers: []string{"hook"},
 		Spec: v1alpha1.AlarmSpec{Changes: []v1alpha1.ChangeMatch{{
 			Resource: v1alpha1.ChangeResource{APIGroup: "apps", Resource: "deployments"}, Expression: "cluster.nodes > 0",
 		}}},
@@ -267,7 +268,7 @@ type problemReporter struct {
 	problems map[string]string
 }
 
-func (r *problemReporter) Evaluated(id alarm.ID, _ match.Outcome, err error, _ int64) {
+func (r *problemReporter) Evaluated(id kube.Key, _ match.Outcome, err error, _ int64) {
 	if err != nil {
 		r.problems[id.Namespace+"/"+id.Name] = err.Error()
 	}
@@ -277,7 +278,7 @@ func TestAlarmsOfObjectsWithoutALastKnownValueAreOverTheirBudget(t *testing.T) {
 	m, _ := newTestMatcher(t, nil)
 	compiler, err := match.NewCompiler()
 	must(t, err)
-	for id, resource := range map[alarm.ID]string{
+	for id, resource := range map[kube.Key]string{
 		{Kind: alarm.KindAlarm, Namespace: "shop", Name: "it"}:         "deployments",
 		{Kind: alarm.KindClusterAlarm, Name: "all"}:                    "deployments",
 		{Kind: alarm.KindAlarm, Namespace: "bank", Name: "elsewhere"}:  "deployments",

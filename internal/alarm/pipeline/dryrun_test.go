@@ -18,6 +18,7 @@ import (
 	"github.com/bongsu-io/bongsu/internal/alarm/match"
 	"github.com/bongsu-io/bongsu/internal/alarm/outbox"
 	"github.com/bongsu-io/bongsu/internal/alarm/source"
+	"github.com/bongsu-io/bongsu/internal/kube"
 )
 
 var evening = time.Date(2026, 11, 20, 21, 55, 0, 0, time.UTC)
@@ -52,7 +53,7 @@ func compiledOf(t *testing.T, spec v1alpha1.AlarmSpec) *match.Alarm {
 	must(t, err)
 	spec.Match = []v1alpha1.EventMatch{{}}
 	a, err := compiler.Compile(match.Definition{
-		ID: alarm.ID{Kind: alarm.KindClusterAlarm, Name: "some"}, UID: "uid", Spec: spec, Receivers: []string{"ops"},
+		ID: kube.Key{Kind: alarm.KindClusterAlarm, Name: "some"}, UID: "uid", Spec: spec, Receivers: []string{"ops"},
 	})
 	must(t, err)
 	return a

@@ -22,6 +22,7 @@ import (
 	"github.com/bongsu-io/bongsu/internal/alarm/notify/webhook"
 	"github.com/bongsu-io/bongsu/internal/alarm/outbox"
 	"github.com/bongsu-io/bongsu/internal/alarm/source"
+	"github.com/bongsu-io/bongsu/internal/kube"
 	"github.com/bongsu-io/bongsu/internal/testing/sink"
 )
 
@@ -85,7 +86,7 @@ func startFlooded(t *testing.T) *flooded {
 	compiler, err := match.NewCompiler()
 	must(t, err)
 	compiled, err := compiler.Compile(match.Definition{
-		ID: alarm.ID{Kind: alarm.KindClusterAlarm, Name: "crashes"}, UID: "crashes", Receivers: []string{"ops"},
+		ID: kube.Key{Kind: alarm.KindClusterAlarm, Name: "crashes"}, UID: "crashes", Receivers: []string{"ops"},
 		Spec: v1alpha1.AlarmSpec{
 			Match: []v1alpha1.EventMatch{{}},
 			Group: &v1alpha1.AlarmGroup{By: []string{"regarding.name"}, WaitSeconds: new(int32), IntervalSeconds: new(int32)},

@@ -41,13 +41,13 @@ type groupLimiter struct {
 	bytes   map[string]int64
 	holders map[string][]string
 	// limited are the alarms with groups beyond the limit. excess caches excessOf.
-	limited map[alarm.ID]bool
+	limited map[kube.Key]bool
 	excess  map[string]int64
 }
 
 func newGroupLimiter(store *outbox.Store) *groupLimiter {
 	return &groupLimiter{
-		outbox: store, open: map[[3]string]bool{}, opened: map[string]int64{}, bytes: map[string]int64{}, holders: map[string][]string{}, limited: map[alarm.ID]bool{},
+		outbox: store, open: map[[3]string]bool{}, opened: map[string]int64{}, bytes: map[string]int64{}, holders: map[string][]string{}, limited: map[kube.Key]bool{},
 		excess: map[string]int64{},
 	}
 }
@@ -110,7 +110,7 @@ func (g *groupLimiter) isOpen(ctx context.Context, e *evaluation) (bool, error) 
 
 // missingBytes returns the size of the rows of a group that are not stored.
 func missingBytes(e *evaluation, stored outbox.OpenGroup) (size int64) {
-	alarmKey := kube.Key(e.alarm.ID).String()
+	alarmKey := e.alarm.ID.String()
 	if threshold := e.alarm.Threshold(); threshold != nil {
 		size += max(0, outbox.WindowBytes(alarmKey, e.budget, threshold.MaxBytes())-stored.Window)
 	}
@@ -138,7 +138,7 @@ func (g *groupLimiter) hasSpace(e *evaluation, size int64) bool {
 // tryOpen opens one more group of the alarm, and reports whether the limits allow it.
 func (g *groupLimiter) tryOpen(e *evaluation) bool {
 	a := e.alarm
-	alarmKey := kube.Key(a.ID).String()
+	alarmKey := a.ID.String()
 	namespace := alarmKey[:len(alarmKey)-len(a.ID.Name)]
 	rows := int64(max(len(e.recipients), 1))
 	ofEvents := e.budget + " " + alarmKey

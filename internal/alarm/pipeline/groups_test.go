@@ -22,15 +22,16 @@ import (
 	"github.com/bongsu-io/bongsu/internal/alarm/message"
 	"github.com/bongsu-io/bongsu/internal/alarm/outbox"
 	"github.com/bongsu-io/bongsu/internal/alarm/source"
+	"github.com/bongsu-io/bongsu/internal/kube"
 )
 
 // limitReporter records the alarms with too many groups.
 type limitReporter struct {
 	noop
-	alarms map[alarm.ID]bool
+	alarms map[kube.Key]bool
 }
 
-func (r limitReporter) GroupLimitReached(id alarm.ID) { r.alarms[id] = true }
+func (r limitReporter) GroupLimitReached(id kube.Key) { r.alarms[id] = true }
 
 // groupingAlarms returns n alarms of a namespace that group by the name of the object.
 func groupingAlarms(t *testing.T, n int) *Alarms {
@@ -40,7 +41,7 @@ func groupingAlarms(t *testing.T, n int) *Alarms {
 	all := NewAlarms()
 	for i := range n {
 		compiled, err := compiler.Compile(match.Definition{
-			ID: alarm.ID{Kind: alarm.KindAlarm, Namespace: "shop", Name: fmt.Sprint("alarm-", i)}, UID: fmt.Sprint(i),
+			ID: kube.Key{Kind: alarm.KindAlarm, Namespace: "shop", Name: fmt.Sprint("alarm-", i)}, UID: fmt.Sprint(i),
 			Receivers: []string{"ops", "team"}, Spec: v1alpha1.AlarmSpec{
 				Match: []v1alpha1.EventMatch{{Reasons: []string{fmt.Sprint("Reason", i)}}},
 				Group: &v1alpha1.AlarmGroup{By: []string{"regarding.name"}},
@@ -68,7 +69,7 @@ func TestGroupsBeyondTheLimitAreOne(t *testing.T) {
 			store, err := outbox.Open(t.Context(), t.TempDir(), outbox.WithClock(clock))
 			must(t, err)
 			defer func() { must(t, store.Close()) }()
-			reporter := limitReporter{alarms: map[alarm.ID]bool{}}
+			reporter := limitReporter{alarms: map[kube.Key]bool{}}
 			p := New(Config{
 				Observe: func(context.Context, []alarm.Occurrence) {}, Outbox: store, Checkpoint: &memoryCheckpoint{}, Alarms: groupingAlarms(t, tc.alarms),
 				Dispatcher: noop{}, Enricher: noop{}, Missing: func(string) bool { return false }, Reporter: reporter, Clock: clock, Log: logr.Discard(),
@@ -174,7 +175,7 @@ func TestResolutionsWithoutAnOpenGroupStoreNothing(t *testing.T) {
 	compiler, err := match.NewCompiler()
 	must(t, err)
 	compiled, err := compiler.Compile(match.Definition{
-		ID: alarm.ID{Kind: alarm.KindAlarm, Namespace: "shop", Name: "it"}, UID: "it", Receivers: []string{"ops"}, Spec: v1alpha1.AlarmSpec{
+		ID: kube.Key{Kind: alarm.KindAlarm, Namespace: "shop", Name: "it"}, UID: "it", Receivers: []string{"ops"}, Spec: v1alpha1.AlarmSpec{
 			Match: []v1alpha1.EventMatch{{Reasons: []string{"Failed"}}}, Group: &v1alpha1.AlarmGroup{By: []string{"regarding.name"}},
 			Resolve: &v1alpha1.AlarmResolve{Match: []v1alpha1.EventMatch{{Reasons: []string{"Works"}}}},
 		},
@@ -290,7 +291,7 @@ type stateFlood struct {
 }
 
 func newStateFlood(t *testing.T, limit int64, spec v1alpha1.AlarmSpec, ofCluster bool) *stateFlood {
-	f := &stateFlood{t: t, clock: clocktesting.NewFakeClock(time.Unix(1_800_000_000, 0)), reporter: limitReporter{alarms: map[alarm.ID]bool{}}}
+	f := &stateFlood{t: t, clock: clocktesting.NewFakeClock(time.Unix(1_800_000_000, 0)), reporter: limitReporter{alarms: map[kube.Key]bool{}}}
 	var err error
 	f.store, err = outbox.Open(t.Context(), t.TempDir(), outbox.WithClock(f.clock), outbox.WithMaxBytes(limit), outbox.WithComposer(ComposeGroup))
 	must(t, err)
@@ -303,7 +304,7 @@ func newStateFlood(t *testing.T, limit int64, spec v1alpha1.AlarmSpec, ofCluster
 	alarms := NewAlarms()
 	spec.Match = []v1alpha1.EventMatch{{}}
 	f.define = func(namespace string) {
-		id := alarm.ID{Kind: alarm.KindAlarm, Namespace: namespace, Name: strings.Repeat("a", 250)}
+		id := kube.Key{Kind: alarm.KindAlarm, Namespace: namespace, Name: strings.Repeat("a", 250)}
 		if ofCluster {
 			id.Kind, id.Namespace = alarm.KindClusterAlarm, ""
 		}

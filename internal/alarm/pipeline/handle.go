@@ -14,7 +14,6 @@ import (
 	"github.com/bongsu-io/bongsu/internal/alarm/notify"
 	"github.com/bongsu-io/bongsu/internal/alarm/outbox"
 	"github.com/bongsu-io/bongsu/internal/alarm/source"
-	"github.com/bongsu-io/bongsu/internal/kube"
 )
 
 // handle decides and commits one batch. Nothing is counted or sent before the commit.
@@ -129,7 +128,7 @@ func (d *batchDecision) statusCounts(occurrences []alarm.Occurrence, now time.Ti
 		for j := range d.evaluations[i] {
 			e := &d.evaluations[i][j]
 			if change := e.counts(occurrences[i].Increase, now); change != (outbox.StatusCounts{}) {
-				counts.add(kube.Key(e.alarm.ID).String(), change)
+				counts.add(e.alarm.ID.String(), change)
 			}
 		}
 	}
@@ -328,7 +327,7 @@ func (b *entryBuilder) add(ctx context.Context, occ *alarm.Occurrence, e *evalua
 // entryFor returns the entry for a receiver, without its payload.
 func (b *entryBuilder) entryFor(r *recipient, occ *alarm.Occurrence, e *evaluation) (outbox.Entry, error) {
 	entry := outbox.Entry{
-		Receiver: r.id, Alarm: kube.Key(e.alarm.ID).String(), Budget: budgetOf(e.alarm.ID, occ), Key: r.entryKey(e.alarm.UID, occ),
+		Receiver: r.id, Alarm: e.alarm.ID.String(), Budget: budgetOf(e.alarm.ID, occ), Key: r.entryKey(e.alarm.UID, occ),
 		Subject: occ.Event.Subject(), Position: occ.Position, Count: occ.Increase,
 	}
 	if e.resolves || r.onlyEnd {

@@ -13,6 +13,7 @@ import (
 	"github.com/bongsu-io/bongsu/internal/alarm"
 	"github.com/bongsu-io/bongsu/internal/alarm/match"
 	"github.com/bongsu-io/bongsu/internal/alarm/outbox"
+	"github.com/bongsu-io/bongsu/internal/kube"
 )
 
 // costly is an expression near the cost limit.
@@ -27,9 +28,9 @@ func newTestMatcher(t *testing.T, expressions map[string]string) (*matcher, *clo
 	compiler, err := match.NewCompiler()
 	must(t, err)
 	for namespace, expression := range expressions {
-		id := alarm.ID{Kind: alarm.KindAlarm, Namespace: namespace, Name: "all"}
+		id := kube.Key{Kind: alarm.KindAlarm, Namespace: namespace, Name: "all"}
 		if namespace == "" {
-			id = alarm.ID{Kind: alarm.KindClusterAlarm, Name: "all"}
+			id = kube.Key{Kind: alarm.KindClusterAlarm, Name: "all"}
 		}
 		compiled, err := compiler.Compile(match.Definition{
 			ID: id, UID: namespace, Receivers: []string{"hook"},

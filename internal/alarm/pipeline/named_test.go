@@ -15,6 +15,7 @@ import (
 	"github.com/bongsu-io/bongsu/internal/alarm/enrich"
 	"github.com/bongsu-io/bongsu/internal/alarm/match"
 	"github.com/bongsu-io/bongsu/internal/alarm/outbox"
+	"github.com/bongsu-io/bongsu/internal/kube"
 )
 
 // widgetReader serves widgets, whose labels and annotations have the value confidential.
@@ -132,7 +133,7 @@ func TestTheLabelOfANamedObjectChoosesNoReceiverOfOthers(t *testing.T) {
 	for name, spec := range map[string]v1alpha1.AlarmSpec{"a": everything, "m": naming("widgets", everything), "z": naming("gadgets", everything)} {
 		route := match.NewRoute("team", "default-"+name)
 		route.Add("chosen-"+name, []string{confidential}, true)
-		compiled, err := compiler.Compile(match.Definition{ID: alarm.ID{Kind: alarm.KindClusterAlarm, Name: name}, UID: name, Spec: spec, Route: route})
+		compiled, err := compiler.Compile(match.Definition{ID: kube.Key{Kind: alarm.KindClusterAlarm, Name: name}, UID: name, Spec: spec, Route: route})
 		must(t, err)
 		p.Alarms.Set(name, "1", compiled)
 	}

@@ -30,6 +30,7 @@ import (
 	"github.com/bongsu-io/bongsu/internal/alarm/match"
 	"github.com/bongsu-io/bongsu/internal/alarm/objects"
 	"github.com/bongsu-io/bongsu/internal/alarm/outbox"
+	"github.com/bongsu-io/bongsu/internal/kube"
 )
 
 const (
@@ -254,7 +255,7 @@ func benchChanges(b *testing.B, n int, states bool) *Alarms {
 	must(b, err)
 	alarms := NewAlarms()
 	for i := range n {
-		id := alarm.ID{Kind: alarm.KindAlarm, Namespace: benchNamespace(i % benchNamespaces), Name: fmt.Sprint("alarm-", i)}
+		id := kube.Key{Kind: alarm.KindAlarm, Namespace: benchNamespace(i % benchNamespaces), Name: fmt.Sprint("alarm-", i)}
 		compiled, err := compiler.Compile(match.Definition{ID: id, UID: id.Name, Spec: specs[i/benchNamespaces%len(specs)], Receivers: []string{benchReceiver(i % benchNamespaces)}})
 		must(b, err)
 		alarms.Set(id.Name, "1", compiled)

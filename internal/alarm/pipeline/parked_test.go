@@ -18,6 +18,7 @@ import (
 	"github.com/bongsu-io/bongsu/internal/alarm/match"
 	"github.com/bongsu-io/bongsu/internal/alarm/outbox"
 	"github.com/bongsu-io/bongsu/internal/alarm/source"
+	"github.com/bongsu-io/bongsu/internal/kube"
 )
 
 // unreadables is an Enricher that cannot read objects with these names. It records the other
@@ -47,7 +48,7 @@ func (u *unreadables) Labels(string) (map[string]string, bool, alarm.Unread) {
 	return map[string]string{}, true, ""
 }
 
-func (u *unreadables) Evaluated(_ alarm.ID, outcome match.Outcome, err error, n int64) {
+func (u *unreadables) Evaluated(_ kube.Key, outcome match.Outcome, err error, n int64) {
 	if outcome == match.Undecided {
 		u.unread += n
 		u.texts = append(u.texts, err.Error())
@@ -68,7 +69,7 @@ func newParkingLot(t *testing.T, u *unreadables, specs map[string]v1alpha1.Alarm
 	alarms := NewAlarms()
 	for name, spec := range specs {
 		compiled, err := compiler.Compile(match.Definition{
-			ID: alarm.ID{Kind: alarm.KindClusterAlarm, Name: name}, UID: name, Spec: spec, Receivers: []string{name},
+			ID: kube.Key{Kind: alarm.KindClusterAlarm, Name: name}, UID: name, Spec: spec, Receivers: []string{name},
 		})
 		must(t, err)
 		alarms.Set(name, "1", compiled)

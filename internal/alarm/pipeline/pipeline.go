@@ -24,6 +24,7 @@ import (
 	"github.com/bongsu-io/bongsu/internal/alarm/notify"
 	"github.com/bongsu-io/bongsu/internal/alarm/outbox"
 	"github.com/bongsu-io/bongsu/internal/alarm/source"
+	"github.com/bongsu-io/bongsu/internal/kube"
 )
 
 // finalWriteTimeout limits the last write of the checkpoint, when the process ends.
@@ -53,14 +54,14 @@ type Reporter interface {
 	// expression, if any. The outbox has the counts for the status. If the outcome is
 	// Undecided, err says what could not be read, and the occurrences are given up; if they
 	// are 0, some still wait.
-	Evaluated(id alarm.ID, outcome match.Outcome, err error, occurrences int64)
+	Evaluated(id kube.Key, outcome match.Outcome, err error, occurrences int64)
 	// Suppressed: occurrences matched, but are not sent.
 	Suppressed(why Suppression, occurrences int64)
 	// Merged: this many messages were saved, because other messages of their groups
 	// contain their occurrences.
 	Merged(messages int64)
 	// GroupLimitReached: the alarm has too many open groups, and some are merged.
-	GroupLimitReached(id alarm.ID)
+	GroupLimitReached(id kube.Key)
 	// Dropped: occurrences of these alarms were dropped.
 	Dropped(receiver string, alarms outbox.Counts, cause notify.DropCause, text string)
 	// Reset: the stored position does not belong to this cluster's history.

@@ -18,6 +18,7 @@ import (
 	"github.com/bongsu-io/bongsu/internal/alarm/notify/alertmanager"
 	"github.com/bongsu-io/bongsu/internal/alarm/outbox"
 	"github.com/bongsu-io/bongsu/internal/alarm/source"
+	"github.com/bongsu-io/bongsu/internal/kube"
 	"github.com/bongsu-io/bongsu/internal/testing/alerts"
 	"github.com/bongsu-io/bongsu/internal/testing/notifiers"
 )
@@ -54,7 +55,7 @@ func newAlerting(t *testing.T, change ...func(*v1alpha1.AlarmSpec)) *alerting {
 		f(&spec)
 	}
 	compiled, err := compiler.Compile(match.Definition{
-		ID: alarm.ID{Kind: alarm.KindClusterAlarm, Name: "nodes"}, UID: "nodes", Receivers: []string{"ops"}, Spec: spec,
+		ID: kube.Key{Kind: alarm.KindClusterAlarm, Name: "nodes"}, UID: "nodes", Receivers: []string{"ops"}, Spec: spec,
 	})
 	must(t, err)
 	a.alarms.Set("nodes", "1", compiled)

@@ -18,6 +18,7 @@ import (
 	"github.com/bongsu-io/bongsu/internal/alarm/match"
 	"github.com/bongsu-io/bongsu/internal/alarm/outbox"
 	"github.com/bongsu-io/bongsu/internal/alarm/source"
+	"github.com/bongsu-io/bongsu/internal/kube"
 	"github.com/bongsu-io/bongsu/internal/testing/size"
 )
 
@@ -114,7 +115,7 @@ func randomAlarms(t *testing.T, n int) *Alarms {
 			}}
 		}
 		compiled, err := compiler.Compile(match.Definition{
-			ID:  alarm.ID{Kind: alarm.KindAlarm, Namespace: namespace, Name: fmt.Sprint("alarm-", i)},
+			ID:  kube.Key{Kind: alarm.KindAlarm, Namespace: namespace, Name: fmt.Sprint("alarm-", i)},
 			UID: fmt.Sprint("alarm-", i), Spec: spec, Receivers: []string{fmt.Sprint("receiver-", i%7)},
 		})
 		must(t, err)

@@ -14,6 +14,7 @@ import (
 	"github.com/bongsu-io/bongsu/internal/alarm"
 	"github.com/bongsu-io/bongsu/internal/alarm/match"
 	"github.com/bongsu-io/bongsu/internal/alarm/outbox"
+	"github.com/bongsu-io/bongsu/internal/kube"
 )
 
 // routed is a pipeline with one alarm. It chooses among the receivers a, b and other by the label
@@ -44,7 +45,7 @@ func (r *routed) Labels(name string) (map[string]string, bool, alarm.Unread) {
 }
 
 // Evaluated implements Reporter.
-func (r *routed) Evaluated(_ alarm.ID, _ match.Outcome, err error, _ int64) {
+func (r *routed) Evaluated(_ kube.Key, _ match.Outcome, err error, _ int64) {
 	if _, ok := errors.AsType[*match.NoReceiverError](err); ok {
 		r.errs = append(r.errs, err.Error())
 	}
@@ -64,7 +65,7 @@ func newRouted(t *testing.T, spec v1alpha1.AlarmSpec, objects bool) *routed {
 	}
 	spec.Match = everything.Match
 	compiled, err := compiler.Compile(match.Definition{
-		ID: alarm.ID{Kind: alarm.KindClusterAlarm, Name: "routed"}, UID: "routed", Spec: spec, Receivers: []string{"all"}, Route: route,
+		ID: kube.Key{Kind: alarm.KindClusterAlarm, Name: "routed"}, UID: "routed", Spec: spec, Receivers: []string{"all"}, Route: route,
 	})
 	must(t, err)
 	r.Alarms.Set("routed", "1", compiled)

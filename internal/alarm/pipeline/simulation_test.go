@@ -23,6 +23,7 @@ import (
 	"github.com/bongsu-io/bongsu/internal/alarm/notify"
 	"github.com/bongsu-io/bongsu/internal/alarm/outbox"
 	"github.com/bongsu-io/bongsu/internal/alarm/source"
+	"github.com/bongsu-io/bongsu/internal/kube"
 )
 
 // simulation is everything outside of a replica: the API server's Events, the checkpoint,
@@ -79,13 +80,13 @@ func newSimulation(t *testing.T, seed uint64) *simulation {
 	compiler, err := match.NewCompiler()
 	must(t, err)
 	s.compiled, err = compiler.Compile(match.Definition{
-		ID: alarm.ID{Kind: alarm.KindClusterAlarm, Name: "all"}, UID: "alarm",
+		ID: kube.Key{Kind: alarm.KindClusterAlarm, Name: "all"}, UID: "alarm",
 		Spec:      v1alpha1.AlarmSpec{Match: []v1alpha1.EventMatch{{}}},
 		Receivers: s.receivers,
 	})
 	must(t, err)
 	s.often, err = compiler.Compile(match.Definition{
-		ID: alarm.ID{Kind: alarm.KindClusterAlarm, Name: "often"}, UID: "often",
+		ID: kube.Key{Kind: alarm.KindClusterAlarm, Name: "often"}, UID: "often",
 		Spec: v1alpha1.AlarmSpec{
 			Match:     []v1alpha1.EventMatch{{}},
 			Threshold: &v1alpha1.AlarmThreshold{Count: oftenCount, WithinSeconds: oftenWithin},
@@ -94,7 +95,7 @@ func newSimulation(t *testing.T, seed uint64) *simulation {
 	})
 	must(t, err)
 	s.grouped, err = compiler.Compile(match.Definition{
-		ID: alarm.ID{Kind: alarm.KindClusterAlarm, Name: "grouped"}, UID: "grouped",
+		ID: kube.Key{Kind: alarm.KindClusterAlarm, Name: "grouped"}, UID: "grouped",
 		Spec: v1alpha1.AlarmSpec{
 			Match:   []v1alpha1.EventMatch{{}},
 			Group:   &v1alpha1.AlarmGroup{By: []string{"regarding.name"}, WaitSeconds: new(int32(5)), IntervalSeconds: new(int32(60))},
@@ -104,13 +105,13 @@ func newSimulation(t *testing.T, seed uint64) *simulation {
 	})
 	must(t, err)
 	s.picky, err = compiler.Compile(match.Definition{
-		ID: alarm.ID{Kind: alarm.KindClusterAlarm, Name: "picky"}, UID: "picky",
+		ID: kube.Key{Kind: alarm.KindClusterAlarm, Name: "picky"}, UID: "picky",
 		Spec:      v1alpha1.AlarmSpec{Match: []v1alpha1.EventMatch{{ObjectSelector: &metav1.LabelSelector{}}}},
 		Receivers: []string{"picky"},
 	})
 	must(t, err)
 	s.byTeam, err = compiler.Compile(match.Definition{
-		ID: alarm.ID{Kind: alarm.KindClusterAlarm, Name: "by-team"}, UID: "by-team",
+		ID: kube.Key{Kind: alarm.KindClusterAlarm, Name: "by-team"}, UID: "by-team",
 		Spec: v1alpha1.AlarmSpec{
 			Match: []v1alpha1.EventMatch{{}},
 			Group: &v1alpha1.AlarmGroup{By: []string{"object.labels[team]"}, WaitSeconds: new(int32(5)), IntervalSeconds: new(int32(60))},
@@ -122,7 +123,7 @@ func newSimulation(t *testing.T, seed uint64) *simulation {
 	route.Add("team-0", []string{"web-0"}, true)
 	route.Add("team-1", []string{"web-1"}, true)
 	s.routed, err = compiler.Compile(match.Definition{
-		ID: alarm.ID{Kind: alarm.KindClusterAlarm, Name: "routed"}, UID: "routed",
+		ID: kube.Key{Kind: alarm.KindClusterAlarm, Name: "routed"}, UID: "routed",
 		Spec: v1alpha1.AlarmSpec{Match: []v1alpha1.EventMatch{{}}}, Route: route,
 	})
 	must(t, err)
@@ -394,8 +395,8 @@ func (noop) Context(context.Context, *alarm.Event) alarm.Context { return alarm.
 func (noop) Named(context.Context, *alarm.Event, []alarm.Resource) (known alarm.Context, of alarm.Resource, ok bool) {
 	return alarm.Context{}, alarm.Resource{}, false
 }
-func (noop) Evaluated(alarm.ID, match.Outcome, error, int64)         {}
-func (noop) GroupLimitReached(alarm.ID)                              {}
+func (noop) Evaluated(kube.Key, match.Outcome, error, int64)         {}
+func (noop) GroupLimitReached(kube.Key)                              {}
 func (noop) Merged(int64)                                            {}
 func (noop) Suppressed(Suppression, int64)                           {}
 func (noop) Dropped(string, outbox.Counts, notify.DropCause, string) {}

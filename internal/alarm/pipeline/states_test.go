@@ -22,6 +22,7 @@ import (
 	"github.com/bongsu-io/bongsu/internal/alarm/match"
 	"github.com/bongsu-io/bongsu/internal/alarm/objects"
 	"github.com/bongsu-io/bongsu/internal/alarm/outbox"
+	"github.com/bongsu-io/bongsu/internal/kube"
 	"github.com/bongsu-io/bongsu/internal/testing/setclock"
 )
 
@@ -83,10 +84,10 @@ func (w *stateWorld) setAlarm(version string) {
 	compiler, err := match.NewCompiler()
 	must(w.t, err)
 	definition := match.Definition{
-		ID: alarm.ID{Kind: alarm.KindAlarm, Namespace: "shop", Name: "unavailable"}, UID: "alarm", Receivers: []string{"hook"}, Spec: w.spec, OpenGroups: w.open,
+		ID: kube.Key{Kind: alarm.KindAlarm, Namespace: "shop", Name: "unavailable"}, UID: "alarm", Receivers: []string{"hook"}, Spec: w.spec, OpenGroups: w.open,
 	}
 	if w.route != nil {
-		definition.ID, definition.Receivers, definition.Route = alarm.ID{Kind: alarm.KindClusterAlarm, Name: "unavailable"}, nil, w.route
+		definition.ID, definition.Receivers, definition.Route = kube.Key{Kind: alarm.KindClusterAlarm, Name: "unavailable"}, nil, w.route
 	}
 	compiled, err := compiler.Compile(definition)
 	must(w.t, err)
@@ -632,7 +633,7 @@ func (w *stateWorld) costs(namespace string) int64 {
 	return costBurst - int64(w.pipeline.matcher.ofAlarms.limiter(namespace).TokensAt(w.clock.Now()))
 }
 
-func (w *stateWorld) addAlarm(id alarm.ID, expression string) {
+func (w *stateWorld) addAlarm(id kube.Key, expression string) {
 	w.t.Helper()
 	compiler, err := match.NewCompiler()
 	must(w.t, err)
@@ -649,14 +650,14 @@ func TestAChangeOfAnAlarmEvaluatesNoStatesOfOthers(t *testing.T) {
 	w.after(time.Second)
 	before := w.costs("shop")
 	for i := range 3 {
-		w.addAlarm(alarm.ID{Kind: alarm.KindAlarm, Namespace: "other", Name: fmt.Sprint(i)}, "true")
+		w.addAlarm(kube.Key{Kind: alarm.KindAlarm, Namespace: "other", Name: fmt.Sprint(i)}, "true")
 		_, err := w.pipeline.sweep(t.Context())
 		must(t, err)
 	}
 	if after := w.costs("shop"); after != before {
 		t.Errorf("three alarms of another namespace cost %d", after-before)
 	}
-	w.addAlarm(alarm.ID{Kind: alarm.KindAlarm, Namespace: "shop", Name: "new"}, "true")
+	w.addAlarm(kube.Key{Kind: alarm.KindAlarm, Namespace: "shop", Name: "new"}, "true")
 	_, err := w.pipeline.sweep(t.Context())
 	must(t, err)
 	if after := w.costs("shop"); after == before {

@@ -42,7 +42,7 @@ type suppressor struct {
 
 // thresholdWindow is the state of a threshold, of an alarm or of one of its groups.
 type thresholdWindow struct {
-	alarm     alarm.ID
+	alarm     kube.Key
 	threshold *match.Threshold
 	state     match.SlidingWindow
 	budget    string
@@ -141,7 +141,7 @@ func (s *suppressor) changed() ([]outbox.Window, error) {
 			return nil, err
 		}
 		changed = append(changed, outbox.Window{
-			ID: id, Alarm: kube.Key(w.alarm).String(), Budget: w.budget, Until: w.threshold.Expiry(w.state),
+			ID: id, Alarm: w.alarm.String(), Budget: w.budget, Until: w.threshold.Expiry(w.state),
 			State: state, MaxState: w.threshold.MaxBytes(),
 		})
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/bongsu-io/bongsu/internal/alarm/match"
 	"github.com/bongsu-io/bongsu/internal/alarm/outbox"
 	"github.com/bongsu-io/bongsu/internal/alarm/source"
+	"github.com/bongsu-io/bongsu/internal/kube"
 )
 
 // scene is an operator with one alarm and the receiver "ops".
@@ -41,7 +42,7 @@ type countingReporter struct {
 	suppressed map[Suppression]int64
 }
 
-func (c *countingReporter) Evaluated(_ alarm.ID, outcome match.Outcome, _ error, n int64) {
+func (c *countingReporter) Evaluated(_ kube.Key, outcome match.Outcome, _ error, n int64) {
 	if outcome == match.Matched {
 		c.matched += n
 	}
@@ -72,7 +73,7 @@ func (s *scene) happens(n int64, offset time.Duration) int64 {
 	compiler, err := match.NewCompiler()
 	must(s.t, err)
 	compiled, err := compiler.Compile(match.Definition{
-		ID: alarm.ID{Kind: alarm.KindClusterAlarm, Name: "some"}, UID: "uid", CreatedAt: s.created, Spec: s.spec, Receivers: []string{"ops"},
+		ID: kube.Key{Kind: alarm.KindClusterAlarm, Name: "some"}, UID: "uid", CreatedAt: s.created, Spec: s.spec, Receivers: []string{"ops"},
 	})
 	must(s.t, err)
 	alarms := NewAlarms()

@@ -14,6 +14,7 @@ import (
 	"github.com/bongsu-io/bongsu/internal/alarm"
 	"github.com/bongsu-io/bongsu/internal/alarm/match"
 	"github.com/bongsu-io/bongsu/internal/alarm/outbox"
+	"github.com/bongsu-io/bongsu/internal/kube"
 )
 
 // costlyIf returns an expression that is costly if another one is true.
@@ -27,7 +28,7 @@ type overBudgetReporter struct {
 	late, full int
 }
 
-func (r *overBudgetReporter) Evaluated(_ alarm.ID, _ match.Outcome, err error, _ int64) {
+func (r *overBudgetReporter) Evaluated(_ kube.Key, _ match.Outcome, err error, _ int64) {
 	if e, ok := errors.AsType[*match.OverBudgetError](err); ok && e.States {
 		r.full++
 	} else if ok {
@@ -201,7 +202,7 @@ func TestStatesOfTwoResourcesAreEvaluatedInTurn(t *testing.T) {
 func TestEveryStateOfAnObjectIsEvaluated(t *testing.T) {
 	w := newStateWorld(t)
 	for i := range 60 {
-		w.addAlarm(alarm.ID{Kind: alarm.KindAlarm, Namespace: "shop", Name: fmt.Sprint(i)}, costlyIf(fmt.Sprintf(`object.status.phase == "Bad" && %d > 0`, i+1)))
+		w.addAlarm(kube.Key{Kind: alarm.KindAlarm, Namespace: "shop", Name: fmt.Sprint(i)}, costlyIf(fmt.Sprintf(`object.status.phase == "Bad" && %d > 0`, i+1)))
 	}
 	w.set("web", "Bad")
 	for range 20 {
@@ -358,7 +359,7 @@ func (w *stateWorld) setClusterAlarm(expression string) {
 	must(w.t, err)
 	w.spec.States[0].Expression, w.spec.States[0].ForSeconds = expression, 0
 	compiled, err := compiler.Compile(match.Definition{
-		ID: alarm.ID{Kind: alarm.KindClusterAlarm, Name: "unavailable"}, UID: "alarm", Receivers: []string{"hook"}, Spec: w.spec,
+		ID: kube.Key{Kind: alarm.KindClusterAlarm, Name: "unavailable"}, UID: "alarm", Receivers: []string{"hook"}, Spec: w.spec,
 		NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"team": "shop"}},
 	})
 	must(w.t, err)

@@ -1,14 +1,13 @@
 package source
 
 import (
-	"encoding/hex"
 	"iter"
 	"maps"
+	"strings"
 	"time"
-)
 
-// uuid is a UID in 16 bytes instead of 52. The API server creates only UUIDs.
-type uuid [16]byte
+	"github.com/google/uuid"
+)
 
 // known is the state of a live Event.
 type known struct {
@@ -16,7 +15,8 @@ type known struct {
 	count    int32
 }
 
-// counts remembers the live Events. BenchmarkCounts measures its memory.
+// counts remembers the live Events. The API server creates only UUIDs, which need 16 bytes instead of
+// 52. BenchmarkCounts measures its memory.
 type counts struct {
 	byUUID *table
 	// other contains UIDs that are not UUIDs in canonical form. listed contains those that
@@ -85,7 +85,7 @@ func (c *counts) beginList() {
 // sweep removes the Events that were not set since beginList, and calls gone with their
 // UIDs. It stops at the first error of gone and returns it.
 func (c *counts) sweep(gone func(uid string) error) error {
-	if err := c.byUUID.sweep(func(id uuid) error { return gone(id.String()) }); err != nil {
+	if err := c.byUUID.sweep(func(id uuid.UUID) error { return gone(id.String()) }); err != nil {
 		return err
 	}
 	for uid := range c.other {
@@ -126,49 +126,13 @@ func (c *counts) all() iter.Seq2[string, known] {
 	}
 }
 
-// uuidGroups are the offsets of the groups in a UUID's text and in its bytes.
-var uuidGroups = [...]struct{ text, textEnd, raw, rawEnd int }{
-	{0, 8, 0, 4}, {9, 13, 4, 6}, {14, 18, 6, 8}, {19, 23, 8, 10}, {24, 36, 10, 16},
-}
-
-// parseUUID accepts only texts that String returns: lower case, with dashes in their
-// place.
-func parseUUID(s string) (uuid, bool) {
-	var id uuid
-	if len(s) != 36 || s[8] != '-' || s[13] != '-' || s[18] != '-' || s[23] != '-' {
-		return id, false
+// parseUUID accepts only texts that UUID.String returns.
+func parseUUID(s string) (uuid.UUID, bool) {
+	if len(s) != 36 || s != strings.ToLower(s) {
+		return uuid.UUID{}, false
 	}
-	for _, g := range uuidGroups {
-		for i := g.raw; i < g.rawEnd; i++ {
-			at := g.text + 2*(i-g.raw)
-			high, low := hexDigit(s[at]), hexDigit(s[at+1])
-			if high|low > 0xf {
-				return id, false
-			}
-			id[i] = high<<4 | low
-		}
-	}
-	return id, true
-}
-
-func hexDigit(c byte) byte {
-	switch {
-	case c >= '0' && c <= '9':
-		return c - '0'
-	case c >= 'a' && c <= 'f':
-		return c - 'a' + 10
-	default:
-		return 0xff
-	}
-}
-
-// String returns the canonical text.
-func (id uuid) String() string {
-	text := []byte("00000000-0000-0000-0000-000000000000")
-	for _, g := range uuidGroups {
-		hex.Encode(text[g.text:g.textEnd], id[g.raw:g.rawEnd])
-	}
-	return string(text)
+	id, err := uuid.Parse(s)
+	return id, err == nil
 }
 
 // observation is what one entry shows of an Event.

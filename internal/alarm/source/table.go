@@ -8,6 +8,8 @@ import (
 	"math/bits"
 	"syscall"
 	"unsafe"
+
+	"github.com/google/uuid"
 )
 
 // table is a map of live Events. It needs 32 to 40 bytes for each, free slots included. A Go
@@ -34,7 +36,7 @@ type part struct {
 
 // slot has no pointers, which the garbage collector would follow, and no padding.
 type slot struct {
-	id       uuid
+	id       uuid.UUID
 	position [8]byte
 	// state is the count, with the bit marked. A count is at least 1, and 0 is a free slot.
 	state uint32
@@ -98,23 +100,23 @@ func freeSlots(slots []slot) {
 // smallestPart is the smallest number of slots of a part.
 const smallestPart = 32
 
-func (t *table) hash(id *uuid) uint64 { return maphash.Bytes(t.seed, id[:]) }
+func (t *table) hash(id *uuid.UUID) uint64 { return maphash.Bytes(t.seed, id[:]) }
 
 // find returns the part and the slot of an Event. The slot is free if the table does not
 // contain the Event.
-func (t *table) find(id *uuid) (*part, int) {
+func (t *table) find(id *uuid.UUID) (*part, int) {
 	h := t.hash(id)
 	p := &t.parts[h%tableParts]
 	return p, p.find(id, h)
 }
 
-func (t *table) get(id uuid) (known, bool) {
+func (t *table) get(id uuid.UUID) (known, bool) {
 	p, at := t.find(&id)
 	return p.slots[at].known(), !p.slots[at].free()
 }
 
 // set stores and marks an Event.
-func (t *table) set(id uuid, k known) {
+func (t *table) set(id uuid.UUID, k known) {
 	p, at := t.find(&id)
 	if p.slots[at].free() {
 		if p.used++; 8*p.used > 7*len(p.slots) {
@@ -127,7 +129,7 @@ func (t *table) set(id uuid, k known) {
 	binary.LittleEndian.PutUint64(s.position[:], k.position)
 }
 
-func (t *table) remove(id uuid) {
+func (t *table) remove(id uuid.UUID) {
 	p, at := t.find(&id)
 	if p.slots[at].free() {
 		return
@@ -145,8 +147,8 @@ func (t *table) len() (n int) {
 	return n
 }
 
-func (t *table) all() iter.Seq2[uuid, known] {
-	return func(yield func(uuid, known) bool) {
+func (t *table) all() iter.Seq2[uuid.UUID, known] {
+	return func(yield func(uuid.UUID, known) bool) {
 		t.each(func(s *slot) bool { return yield(s.id, s.known()) })
 	}
 }
@@ -179,9 +181,9 @@ func (t *table) unmark() {
 
 // sweep removes the Events without a mark. It calls gone after each removal, and stops at
 // its first error.
-func (t *table) sweep(gone func(uuid) error) error {
+func (t *table) sweep(gone func(uuid.UUID) error) error {
 	for i := range t.parts {
-		var ids []uuid
+		var ids []uuid.UUID
 		for _, s := range t.parts[i].slots {
 			if !s.free() && s.state&marked == 0 {
 				ids = append(ids, s.id)
@@ -210,7 +212,7 @@ func (p *part) next(at int) int {
 	return at
 }
 
-func (p *part) find(id *uuid, hash uint64) int {
+func (p *part) find(id *uuid.UUID, hash uint64) int {
 	for at := p.first(hash); ; at = p.next(at) {
 		if s := &p.slots[at]; s.free() || s.id == *id {
 			return at

@@ -10,21 +10,23 @@ import (
 	"os"
 	"testing"
 	"unsafe"
+
+	"github.com/google/uuid"
 )
 
 // numbered returns the n-th of a series of UUIDs that differ in a few bits only.
-func numbered(n uint64) (id uuid) {
+func numbered(n uint64) (id uuid.UUID) {
 	binary.BigEndian.PutUint64(id[8:], n)
 	return id
 }
 
-func contents(t *table) map[uuid]known { return maps.Collect(t.all()) }
+func contents(t *table) map[uuid.UUID]known { return maps.Collect(t.all()) }
 
 // The table grows and shrinks several times, and contains long runs of full slots.
 func TestTheTableIsAMap(t *testing.T) {
 	for seed := range uint64(20) {
 		random := rand.New(rand.NewPCG(seed, 0))
-		table, want, listed := newTable(), map[uuid]known{}, map[uuid]bool{}
+		table, want, listed := newTable(), map[uuid.UUID]known{}, map[uuid.UUID]bool{}
 		for _, phase := range []struct{ steps, set, remove int }{{20_000, 9, 1}, {60_000, 1, 9}, {20_000, 5, 5}} {
 			for range phase.steps {
 				id := numbered(random.Uint64N(15_000))
@@ -45,11 +47,11 @@ func TestTheTableIsAMap(t *testing.T) {
 				t.Fatalf("seed %d: the table has %d Events, and not the %d that it must have", seed, table.len(), len(want))
 			}
 			swept := 0
-			if err := table.sweep(func(uuid) error { swept++; return nil }); err != nil {
+			if err := table.sweep(func(uuid.UUID) error { swept++; return nil }); err != nil {
 				t.Fatal(err)
 			}
 			before := len(want)
-			maps.DeleteFunc(want, func(id uuid, _ known) bool { return !listed[id] })
+			maps.DeleteFunc(want, func(id uuid.UUID, _ known) bool { return !listed[id] })
 			if swept != before-len(want) {
 				t.Errorf("seed %d: %d Events swept, want %d", seed, swept, before-len(want))
 			}

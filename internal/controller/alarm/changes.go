@@ -23,7 +23,7 @@ import (
 // Changes watches the resources that alarms name.
 type Changes interface {
 	// Status returns whether the changes of a resource are watched that an alarm needs.
-	Status(resource alarm.Resource, by alarm.ID, named fields.Shape) objects.Status
+	Status(resource alarm.Resource, by kube.Key, named fields.Shape) objects.Status
 	// ReadStatus returns whether the operator can read objects of a resource for spec.readObjects.
 	ReadStatus(resource alarm.Resource) objects.Status
 	// Kinds returns what the API server serves, to check these kinds.
@@ -41,7 +41,7 @@ func (r *Reconciler) resourcesProblem(object Object, key kube.Key) status.Result
 		return reads
 	}
 	needs := r.alarms.NeedsOf(key.String())
-	by := alarm.ID{Kind: r.kind, Namespace: object.GetNamespace(), Name: object.GetName()}
+	by := kube.Key{Kind: r.kind, Namespace: object.GetNamespace(), Name: object.GetName()}
 	changes := r.firstProblem(resourcesOf(object), func(resource alarm.Resource) objects.Status {
 		return r.changes.Status(resource, by, needs[resource])
 	})
@@ -109,7 +109,7 @@ func (r *Reconciler) changesSource() source.Source {
 }
 
 func (r *Reconciler) isConcerned(object Object, concerns objects.Concerns) bool {
-	by := alarm.ID{Kind: r.kind, Namespace: object.GetNamespace(), Name: object.GetName()}
+	by := kube.Key{Kind: r.kind, Namespace: object.GetNamespace(), Name: object.GetName()}
 	for _, named := range object.AlarmSpec().ReadObjects {
 		if concerns(match.ResourceOf(&named), by, fields.Shape{}) {
 			return true
@@ -118,7 +118,7 @@ func (r *Reconciler) isConcerned(object Object, concerns objects.Concerns) bool 
 	if len(resourcesOf(object)) == 0 {
 		return false
 	}
-	for resource, needed := range r.alarms.NeedsOf(kube.Key(by).String()) {
+	for resource, needed := range r.alarms.NeedsOf(by.String()) {
 		if concerns(resource, by, needed) {
 			return true
 		}

@@ -20,7 +20,6 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -123,8 +122,11 @@ func newReconciler(kind string, d Dependencies, newEmpty func() Object, newList 
 	}
 }
 
-// SetUp registers the reconciler. changed receives the alarms whose counts changed.
-func (r *Reconciler) SetUp(mgr ctrl.Manager, changed <-chan event.GenericEvent) error {
+// Enqueue enqueues an alarm whose counts have changed.
+func (r *Reconciler) Enqueue(name types.NamespacedName) { r.memory.Enqueue(name) }
+
+// SetUp registers the reconciler.
+func (r *Reconciler) SetUp(mgr ctrl.Manager) error {
 	if err := mgr.GetFieldIndexer().IndexField(context.Background(), r.newEmpty(), receiversField, receiverKeysOf); err != nil {
 		return err
 	}
@@ -138,8 +140,7 @@ func (r *Reconciler) SetUp(mgr ctrl.Manager, changed <-chan event.GenericEvent) 
 			builder.WithPredicates(receiverChanged)).
 		WatchesMetadata(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.inNamespace),
 			builder.WithPredicates(predicate.LabelChangedPredicate{})).
-		WatchesRawSource(source.Channel(changed, &handler.EnqueueRequestForObject{})).
-		WatchesRawSource(source.Func(r.memory.Changed.SetQueue)).
+		WatchesRawSource(source.Func(r.memory.SetQueue)).
 		WatchesRawSource(r.changesSource()).
 		WatchesRawSource(r.policies.Source(r.client, r.newList)).
 		Complete(r)

@@ -336,7 +336,7 @@ type runner interface {
 type backups struct {
 	clock   clock.PassiveClock
 	runner  runner
-	enqueue func(ctx context.Context, name types.NamespacedName)
+	enqueue func(name types.NamespacedName)
 
 	mu   sync.Mutex
 	ctx  context.Context //nolint:containedctx // the context of Start, which limits runs
@@ -373,7 +373,7 @@ func (c commandRun) retryAt(attempts int32) time.Time {
 	return c.ended.Add(min(pause, maxRetry))
 }
 
-func newBackups(clk clock.PassiveClock, r runner, enqueue func(context.Context, types.NamespacedName)) *backups {
+func newBackups(clk clock.PassiveClock, r runner, enqueue func(types.NamespacedName)) *backups {
 	return &backups{clock: clk, runner: r, enqueue: enqueue, runs: map[types.NamespacedName]*commandRun{}, waits: map[types.NamespacedName]podWait{}}
 }
 
@@ -432,7 +432,7 @@ func (b *backups) begin(name types.NamespacedName, uid types.UID, t podexec.Targ
 		defer cancel()
 		result, err := b.runner.Run(ctx, t, command, limit)
 		b.end(name, run, result, err)
-		b.enqueue(ctx, name)
+		b.enqueue(name)
 	})
 }
 

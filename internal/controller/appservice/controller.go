@@ -29,6 +29,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
@@ -120,7 +121,7 @@ func (r *Reconciler) SetUp(mgr ctrl.Manager) error {
 		Watches(&corev1.Pod{}, ofApp).
 		Watches(&batchv1.Job{}, ofApp).
 		WatchesMetadata(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.deletedIn), builder.WithPredicates(terminates)).
-		WatchesRawSource(r.Enqueued()).
+		WatchesRawSource(source.Func(r.SetQueue)).
 		WatchesRawSource(r.checks).
 		WatchesRawSource(r.policies.Source(r.Client, func() client.ObjectList { return &v1alpha1.AppServiceList{} })).
 		Complete(r)

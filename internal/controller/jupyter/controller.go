@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/internal/controller/jupyter/culling"
@@ -71,15 +72,12 @@ func New(d Dependencies) *Reconciler {
 // Secrets receives changes of all Secrets: some contain the tokens of notebooks.
 func (r *Reconciler) Secrets() kube.SecretHandler { return r.secrets }
 
-// secretChanged enqueues the notebooks whose token is in a Secret.
-func (r *Reconciler) secretChanged(ctx context.Context, secret types.NamespacedName) {
-	for _, user := range r.secrets.Users(secret) {
-		if key, err := kube.ParseKey(user); err == nil {
-			r.tokens.changed(key.NamespacedName())
-			r.prober.forgetToken(key.NamespacedName())
-			r.Enqueue(ctx, key.NamespacedName())
-		}
-	}
+// secretChanged enqueues a notebook whose token is in a Secret that has changed.
+func (r *Reconciler) secretChanged(notebook kube.Key) {
+	name := notebook.NamespacedName()
+	r.tokens.changed(name)
+	r.prober.forgetToken(name)
+	r.Enqueue(name)
 }
 
 // SetUp registers the reconciler.
@@ -96,7 +94,7 @@ func (r *Reconciler) SetUp(mgr ctrl.Manager) error {
 		Owns(&networkingv1.Ingress{}).
 		Watches(&corev1.PersistentVolumeClaim{}, reconciler.ByLabel(v1alpha1.LabelJupyter)).
 		Watches(&corev1.Pod{}, reconciler.ByLabel(v1alpha1.LabelJupyter)).
-		WatchesRawSource(r.Enqueued()).
+		WatchesRawSource(source.Func(r.SetQueue)).
 		WatchesRawSource(r.policies.Source(r.Client, func() client.ObjectList { return &v1alpha1.JupyterList{} })).
 		Complete(r)
 }
@@ -133,8 +131,8 @@ func newNotebook(j *v1alpha1.Jupyter) *notebook {
 	}
 }
 
-func keyOf(name types.NamespacedName) string {
-	return kube.Key{Kind: v1alpha1.KindJupyter, Namespace: name.Namespace, Name: name.Name}.String()
+func keyOf(name types.NamespacedName) kube.Key {
+	return kube.Key{Kind: v1alpha1.KindJupyter, Namespace: name.Namespace, Name: name.Name}
 }
 
 // Jupyters are read. Culling patches the spec.

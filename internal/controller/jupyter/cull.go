@@ -217,7 +217,7 @@ type prober struct {
 	pool    *probe.Pool[culling.Observation]
 	client  *server.Client
 	clock   clock.PassiveClock
-	enqueue func(ctx context.Context, name types.NamespacedName)
+	enqueue func(name types.NamespacedName)
 
 	mu     sync.Mutex
 	probed map[types.NamespacedName]*probed
@@ -243,7 +243,7 @@ type target struct {
 	settings     culling.Settings
 }
 
-func newProber(clk clock.WithTicker, dial server.DialFunc, enqueue func(context.Context, types.NamespacedName)) *prober {
+func newProber(clk clock.WithTicker, dial server.DialFunc, enqueue func(types.NamespacedName)) *prober {
 	p := &prober{
 		client: server.New(clk, dial), clock: clk, enqueue: enqueue,
 		probed: map[types.NamespacedName]*probed{},
@@ -314,9 +314,9 @@ func (p *prober) forgetToken(name types.NamespacedName) {
 }
 
 // report records the result of a probe.
-func (p *prober) report(ctx context.Context, name types.NamespacedName, pod types.UID, o culling.Observation) {
+func (p *prober) report(_ context.Context, name types.NamespacedName, pod types.UID, o culling.Observation) {
 	if p.add(name, pod, o) {
-		p.enqueue(ctx, name)
+		p.enqueue(name)
 	}
 }
 

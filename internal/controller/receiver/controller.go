@@ -13,8 +13,6 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/event"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
@@ -50,7 +48,7 @@ type Dispatcher interface {
 
 // SecretWatcher watches the Secrets of a receiver: none if it was deleted.
 type SecretWatcher interface {
-	Watch(receiver string, secrets ...types.NamespacedName)
+	Watch(receiver kube.Key, secrets ...types.NamespacedName)
 }
 
 // workers limits how many Secrets are read and statuses written at the same time.
@@ -95,20 +93,17 @@ func newReconciler(kind string, d Dependencies, newEmpty func() Object) *Reconci
 	return &Reconciler{kind: kind, newEmpty: newEmpty, recorder: d.Recorder(kind), memory: memory, Dependencies: d}
 }
 
-// SetUp registers the reconciler. changed receives the receivers whose counts or
-// deliveries changed, secrets the Secrets that changed.
-func (r *Reconciler) SetUp(mgr ctrl.Manager, changed, secrets <-chan event.GenericEvent) error {
-	if err := mgr.GetFieldIndexer().IndexField(context.Background(), r.newEmpty(), secretsField, secretsOf); err != nil {
-		return err
-	}
+// Enqueue enqueues a receiver whose counts, deliveries or Secrets have changed.
+func (r *Reconciler) Enqueue(name types.NamespacedName) { r.memory.Enqueue(name) }
+
+// SetUp registers the reconciler.
+func (r *Reconciler) SetUp(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).
 		Named(r.kind).
 		WithOptions(reconciler.Workers(workers)).
 		For(r.newEmpty(), builder.WithPredicates(predicate.Or(kube.SpecChanged, predicate.AnnotationChangedPredicate{}))).
-		WatchesRawSource(source.Channel(changed, &handler.EnqueueRequestForObject{})).
-		WatchesRawSource(source.Func(r.memory.Changed.SetQueue)).
+		WatchesRawSource(source.Func(r.memory.SetQueue)).
 		WatchesRawSource(r.Policies.Source(mgr.GetClient(), func() client.ObjectList { return &v1alpha1.AlarmReceiverList{} })).
-		WatchesRawSource(source.Channel(secrets, handler.EnqueueRequestsFromMapFunc(r.usersOf))).
 		Complete(r)
 }
 
@@ -139,7 +134,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 }
 
 func (r *Reconciler) forget(key kube.Key) {
-	r.Secrets.Watch(key.String())
+	r.Secrets.Watch(key)
 	r.Dispatcher.Forget(key.String())
 	r.memory.Release(key)
 }
@@ -160,7 +155,7 @@ func (r *Reconciler) configure(ctx context.Context, object Object, key kube.Key)
 	if refused := r.claim(key, object); refused.Reason != "" {
 		return refused, nil
 	}
-	r.Secrets.Watch(key.String(), receiver.SecretsOf(object)...)
+	r.Secrets.Watch(key, receiver.SecretsOf(object)...)
 	built, err := receiver.Build(ctx, r.Live, r.Sinks, key, object)
 	if invalid, ok := errors.AsType[*receiver.ConfigError](err); ok {
 		r.disable(key, object)

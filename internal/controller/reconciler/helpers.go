@@ -20,14 +20,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
-	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/internal/alarm"
@@ -66,7 +63,8 @@ type Helpers struct {
 	Children   *children.Children
 	Writer     *status.Writer
 	EventCache *eventcache.Cache
-	queue      chan event.GenericEvent
+	// Enqueuer collects changes, because several of them follow one another.
+	Enqueuer
 
 	mu sync.Mutex
 	// absent are the unwanted children that do not exist or are not ours, by owner and kind.
@@ -86,7 +84,7 @@ func New(c client.Client, live client.Reader, clk clock.WithTicker, controller s
 		Client: c, Live: live, Clock: clk,
 		Children: children.New(c, live, kube.ChildNames),
 		Writer:   status.NewWriter(c, clk, controller),
-		queue:    make(chan event.GenericEvent, 1024),
+		Enqueuer: Enqueuer{delay: collectFor},
 		absent:   map[types.NamespacedName]map[string]ownerVersion{},
 	}
 	h.EventCache = eventcache.New(live, clk, h.Enqueue)
@@ -96,25 +94,6 @@ func New(c client.Client, live client.Reader, clk clock.WithTicker, controller s
 // Observe receives all Events: some explain why a child does not run.
 func (h *Helpers) Observe(ctx context.Context, occurrences []alarm.Occurrence) {
 	h.EventCache.Observe(ctx, occurrences)
-}
-
-// Enqueue causes a reconcile of an object for a change that no watch shows. It waits
-// while the queue is full, until ctx ends.
-func (h *Helpers) Enqueue(ctx context.Context, name types.NamespacedName) {
-	object := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: name.Namespace, Name: name.Name}}
-	select {
-	case h.queue <- event.GenericEvent{Object: object}:
-	case <-ctx.Done():
-	}
-}
-
-// Enqueued is the source of the objects that Enqueue names.
-func (h *Helpers) Enqueued() source.Source {
-	return source.Channel(h.queue, handler.Funcs{
-		GenericFunc: func(_ context.Context, e event.GenericEvent, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) {
-			queue.AddAfter(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(e.Object)}, collectFor)
-		},
-	})
 }
 
 // ByLabel enqueues the object that the label of a child names. Any user can set the

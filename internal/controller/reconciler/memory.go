@@ -10,9 +10,9 @@ import (
 // Memory limits the memory that the objects of one kind use.
 type Memory struct {
 	*budget.Budget[kube.Key]
-	// Changed enqueues objects that became admitted or refused, because others have changed.
-	Changed Enqueuer
-	remove  func(key kube.Key)
+	// Enqueuer enqueues objects that became admitted or refused, because others have changed.
+	Enqueuer
+	remove func(key kube.Key)
 }
 
 // NewMemory returns a Memory with limits in bytes for each namespace and for all objects.
@@ -38,6 +38,6 @@ func (m *Memory) update(changed []kube.Key) {
 		if m.Decision(key) != budget.Admitted {
 			m.remove(key)
 		}
-		m.Changed.Enqueue(key)
+		m.Enqueue(key.NamespacedName())
 	}
 }

@@ -139,7 +139,7 @@ func TestAPolicyThatIsMissingOrChangedIsNoticed(t *testing.T) {
 }
 
 // specsDigest is the digest of all specs of the version that the manifests have.
-const specsDigest = "cacbfcefeb204778"
+const specsDigest = "e933e679bdbc7ea1"
 
 func TestAChangeOfAPolicyHasANewVersion(t *testing.T) {
 	manifests, err := config.Objects(feature.All())

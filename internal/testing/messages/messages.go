@@ -18,6 +18,7 @@ import (
 
 	"github.com/bongsu-io/bongsu/internal/alarm"
 	"github.com/bongsu-io/bongsu/internal/alarm/message"
+	"github.com/bongsu-io/bongsu/internal/kube"
 )
 
 var update = flag.Bool("update", false, "update the golden files")
@@ -28,7 +29,7 @@ var Noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 // New returns the message of a Warning.
 func New(title, text string) message.Message {
 	return message.Message{
-		Version: message.Version, Cluster: "prod", Alarm: alarm.ID{Kind: "Alarm", Namespace: "shop", Name: "crashes"},
+		Version: message.Version, Cluster: "prod", Alarm: kube.Key{Kind: "Alarm", Namespace: "shop", Name: "crashes"},
 		Title: title, Text: text, Count: 4, FirstSeen: Noon.Add(-time.Hour), LastSeen: Noon,
 		Events: []message.Event{{
 			Type: "Warning", Reason: "BackOff", Count: 4,
@@ -56,10 +57,10 @@ func Grouped(total int64, resolved bool) message.Message {
 // Kinds returns one message of each kind, by the name of its golden file.
 func Kinds() map[string]message.Message {
 	normal := New("NodeReady: Node node-7", "Node node-7 status is now: NodeReady")
-	normal.Alarm = alarm.ID{Kind: "ClusterAlarm", Name: "nodes"}
+	normal.Alarm = kube.Key{Kind: "ClusterAlarm", Name: "nodes"}
 	normal.Count, normal.FirstSeen, normal.Events[0].Type = 1, Noon, "Normal"
 	digest := New("1204 occurrences: 1200 × BackOff Pod and 4 more", "1200 × BackOff Pod: shop/web-0, shop/web-1 and 38 more\n4 × NodeReady Node: node-7")
-	digest.Alarm, digest.Digest, digest.Count = alarm.ID{}, true, 1204
+	digest.Alarm, digest.Digest, digest.Count = kube.Key{}, true, 1204
 	return map[string]message.Message{
 		"normal":   normal,
 		"warning":  New("BackOff: Pod shop/web-0", "Back-off restarting failed container\n4 times since 2026-11-20 11:00:00 UTC"),

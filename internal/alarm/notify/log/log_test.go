@@ -10,24 +10,24 @@ import (
 	"time"
 	"unicode"
 
-	"github.com/bongsu-io/bongsu/internal/alarm"
 	"github.com/bongsu-io/bongsu/internal/alarm/message"
 	"github.com/bongsu-io/bongsu/internal/alarm/notify"
 	"github.com/bongsu-io/bongsu/internal/alarm/notify/log"
+	"github.com/bongsu-io/bongsu/internal/kube"
 )
 
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
 func newMessage(title, text string) message.Message {
 	return message.Message{
-		Cluster: "prod", Alarm: alarm.ID{Kind: "Alarm", Namespace: "shop", Name: "crashes"},
+		Cluster: "prod", Alarm: kube.Key{Kind: "Alarm", Namespace: "shop", Name: "crashes"},
 		Title: title, Text: text, LastSeen: noon, Events: []message.Event{{Type: "Warning"}},
 	}
 }
 
 func TestSendWritesReadableLines(t *testing.T) {
 	normal := newMessage("NodeReady: Node node-7", "")
-	normal.Events[0].Type, normal.Alarm = "Normal", alarm.ID{Kind: "ClusterAlarm", Name: "nodes"}
+	normal.Events[0].Type, normal.Alarm = "Normal", kube.Key{Kind: "ClusterAlarm", Name: "nodes"}
 	for name, tc := range map[string]struct {
 		message message.Message
 		want    string

@@ -16,10 +16,10 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
-	"github.com/bongsu-io/bongsu/internal/alarm"
 	"github.com/bongsu-io/bongsu/internal/alarm/message"
 	"github.com/bongsu-io/bongsu/internal/alarm/notify/httppost"
 	"github.com/bongsu-io/bongsu/internal/alarm/notify/webhook"
+	"github.com/bongsu-io/bongsu/internal/kube"
 	"github.com/bongsu-io/bongsu/internal/testing/messages"
 	"github.com/bongsu-io/bongsu/internal/testing/notifiers"
 	"github.com/bongsu-io/bongsu/internal/testing/sink"
@@ -50,7 +50,7 @@ func example() message.Message {
 	hourAgo := noon.Add(-time.Hour)
 	return message.Message{
 		Version: message.Version, Cluster: "prod",
-		Alarm: alarm.ID{Kind: "Alarm", Namespace: "shop", Name: "crashes"},
+		Alarm: kube.Key{Kind: "Alarm", Namespace: "shop", Name: "crashes"},
 		Title: "BackOff: Pod shop/web-0",
 		Text:  "Back-off restarting failed container\nCause: " + cause + "\n4 times since 2026-11-20 11:00:00 UTC, 1 new",
 		Count: 1, FirstSeen: hourAgo, LastSeen: noon,
@@ -68,7 +68,7 @@ func example() message.Message {
 
 func digest() message.Message {
 	a, b := example(), example()
-	b.Alarm = alarm.ID{Kind: "ClusterAlarm", Name: "nodes"}
+	b.Alarm = kube.Key{Kind: "ClusterAlarm", Name: "nodes"}
 	b.Events[0].Reason = "NodeReady"
 	return message.Combine([]message.Message{a, b})
 }

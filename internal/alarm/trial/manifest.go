@@ -1,4 +1,4 @@
-package dryrun
+package trial
 
 import (
 	"bufio"
@@ -206,7 +206,7 @@ type Alarm struct {
 }
 
 // ID returns the kind, namespace and name of the alarm.
-func (a *Alarm) ID() alarm.ID { return a.compiled.ID }
+func (a *Alarm) ID() kube.Key { return a.compiled.ID }
 
 // Place sets the namespace of Alarms, AlarmReceivers and Secrets that have none. If must is true,
 // one of another namespace is an error, unless it is a Secret, which a ClusterAlarmReceiver can use.
@@ -253,7 +253,7 @@ func Compile(manifests []Manifest) ([]*Alarm, error) {
 	alarms := make([]*Alarm, 0, len(manifests))
 	var errs []error
 	for _, m := range manifests {
-		def := match.NewDefinition(m.Kind, m.Object, []string{"dryrun"})
+		def := match.NewDefinition(m.Kind, m.Object, []string{"trial"})
 		def.CreatedAt, def.Spec.Suspend = time.Time{}, false
 		compiled, err := compiler.Compile(def)
 		if invalid, ok := errors.AsType[*match.CompileError](err); ok {

@@ -1,4 +1,4 @@
-package dryrun
+package trial
 
 import (
 	"errors"
@@ -30,7 +30,7 @@ type Report struct {
 
 // AlarmReport is the result for one alarm.
 type AlarmReport struct {
-	Alarm alarm.ID `json:"alarm"`
+	Alarm kube.Key `json:"alarm"`
 	// Receivers are KIND/NAMESPACE/NAME of the receivers in the alarm. The namespace of
 	// cluster-scoped kinds is empty.
 	Receivers []string `json:"receivers"`
@@ -75,7 +75,7 @@ func (r *Report) Err() error {
 	}
 	for i := range r.Alarms {
 		for _, problem := range r.Alarms[i].Problems {
-			errs = append(errs, fmt.Errorf("%s: %s", kube.Key(r.Alarms[i].Alarm).Display(), plaintext.Line(problem)))
+			errs = append(errs, fmt.Errorf("%s: %s", r.Alarms[i].Alarm.Display(), plaintext.Line(problem)))
 		}
 	}
 	return errors.Join(errs...)
@@ -159,7 +159,7 @@ func (p *printer) notes(notes []string) {
 
 func (p *printer) alarm(a *AlarmReport, r *Report) {
 	if a.withoutMatch {
-		p.Line("%s: it has no spec.match, so Events are not evaluated", kube.Key(a.Alarm).Display())
+		p.Line("%s: it has no spec.match, so Events are not evaluated", a.Alarm.Display())
 		p.notes(a.Notes)
 		return
 	}
@@ -167,7 +167,7 @@ func (p *printer) alarm(a *AlarmReport, r *Report) {
 	if a.Compared {
 		of = count(a.Events, "object")
 	}
-	p.Line("%s: of %s, %s", kube.Key(a.Alarm).Display(), of, summary(a))
+	p.Line("%s: of %s, %s", a.Alarm.Display(), of, summary(a))
 	p.notes(a.Notes)
 	p.matches(a.Matches)
 	if a.matched() == 0 {

@@ -1,8 +1,8 @@
-// Package dryrun tests alarms before they are applied: which Events of a cluster they
+// Package trial tries alarms before they are applied: which Events of a cluster they
 // match, which messages result, and whether a receiver accepts one. It compiles, matches
 // and renders with the code of the operator, reads with the permissions of the caller,
 // and changes nothing in the cluster.
-package dryrun
+package trial
 
 import (
 	"context"
@@ -75,7 +75,7 @@ type test struct {
 }
 
 func (t *test) alarm(ctx context.Context, a *Alarm) (*AlarmReport, error) {
-	_, note, err := t.review(ctx, a.Object, kube.Key(a.ID()))
+	_, note, err := t.review(ctx, a.Object, a.ID())
 	if err != nil {
 		return nil, err
 	}
