@@ -182,10 +182,11 @@ func (a *App) addShares(_ context.Context, as *assembly) error {
 		Protected: as.Options.ProtectedNamespaces, Clock: realClock, Metrics: as.Metrics, Policies: as.policies,
 	})
 	as.secrets = append(as.secrets, shares.Secrets())
-	return errors.Join(
-		a.manager.Add(leaderOnly(func(ctx context.Context) error { return ensureDefaultShare(ctx, cl, as) })),
-		shares.SetUp(a.manager),
-	)
+	err := shares.SetUp(a.manager)
+	if as.Options.DefaultShare {
+		err = errors.Join(err, a.manager.Add(leaderOnly(func(ctx context.Context) error { return ensureDefaultShare(ctx, cl, as) })))
+	}
+	return err
 }
 
 // ensureDefaultShare creates the default rule as soon as the policies protect its source. It

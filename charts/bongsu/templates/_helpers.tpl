@@ -48,6 +48,10 @@ protected namespaces. Roles and bindings of features that are not chosen are omi
 {{- $role := and (hasPrefix "rbac." .apiVersion) (has .metadata.name $unused) }}
 {{- if and (has .kind $kinds) (not $role) }}
   {{- $_ := set .metadata "labels" (merge (dict) (.metadata.labels | default dict) (include "bongsu.labels" $root | fromYaml)) }}
+  {{- if not $root.Values.userRoles.aggregate }}
+  {{- $_ := unset .metadata.labels "rbac.authorization.k8s.io/aggregate-to-edit" }}
+  {{- $_ := unset .metadata.labels "rbac.authorization.k8s.io/aggregate-to-view" }}
+  {{- end }}
   {{- if .metadata.namespace }}{{ $_ := set .metadata "namespace" $root.Release.Namespace }}{{ end }}
   {{- range .subjects }}{{ $_ := set . "namespace" $root.Release.Namespace }}{{ end }}
 ---

@@ -99,6 +99,7 @@ topologySpreadConstraints:
 {{- with .Values.alarms.smtpHelloName }}
 - --smtp-hello-name={{ . }}
 {{- end }}
+- --default-share={{ .Values.secretShare.defaultRule }}
 - --outbox-max-bytes={{ .Values.alarms.outboxMaxSize }}
 - {{ printf "--jupyter-image=%s" .Values.jupyter.image | quote }}
 - {{ printf "--appservice-image=%s" .Values.appService.image | quote }}

@@ -72,7 +72,7 @@ func TestEveryOptionHasAValue(t *testing.T) {
 	got, flags := parse(t, render(t, "ops", "controllers={alarm}", `clusterName=prod\, east`, "alarms.deliveryMaxAge=2h",
 		"alarms.allowedReceiverAddresses={10.20.0.0/16,fd00::/8}", "alarms.deniedReceiverAddresses={203.0.113.0/24,2600::/32}",
 		"alarms.allowedReceiverHosts={hooks.slack.com,*.example.com,2600::1}", "alarms.smtpHelloName=bongsu.example.com", "alarms.outboxMaxSize=64Mi",
-		"jupyter.image=lab:1", "appService.image=cache:1", "protectedNamespaces={kube-system,payments}", "metrics.secure=false"))
+		"jupyter.image=lab:1", "appService.image=cache:1", "protectedNamespaces={kube-system,payments}", "metrics.secure=false", "secretShare.defaultRule=false"))
 	want := options.Options{
 		Controllers: []string{"alarm"}, DataDir: "/var/lib/bongsu", LeaderElect: true, Namespace: "ops", ClusterName: "prod, east",
 		MetricsAddress: ":8080", HealthAddress: ":8081", AllowedAddresses: []string{"10.20.0.0/16", "fd00::/8"},
@@ -208,6 +208,46 @@ func TestOnlyTheRolesOfEnabledFeaturesAreRendered(t *testing.T) {
 		if diff := cmp.Diff(want, roles(render(t, "ops", "controllers={"+strings.Join(feature.Names(chosen), ",")+"}"))); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", chosen, diff)
 		}
+	}
+}
+
+func TestRolesOfUsersAreAggregatedUnlessAValueForbidsIt(t *testing.T) {
+	aggregated := func(objects chart.Manifests) (all []string) {
+		for _, o := range objects {
+			for label := range o.GetLabels() {
+				if strings.HasPrefix(label, "rbac.authorization.k8s.io/aggregate-to-") {
+					all = append(all, o.GetName()+" "+label)
+				}
+			}
+		}
+		return all
+	}
+	want := []string{"bongsu-edit rbac.authorization.k8s.io/aggregate-to-edit", "bongsu-view rbac.authorization.k8s.io/aggregate-to-view"}
+	if diff := cmp.Diff(want, aggregated(render(t, "ops"))); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if got := aggregated(render(t, "ops", "userRoles.aggregate=false")); len(got) > 0 {
+		t.Errorf("still aggregated: %v", got)
+	}
+}
+
+func TestTheNetworkPolicyRestrictsOutgoingConnectionsIfAValueAsksForIt(t *testing.T) {
+	specOf := func(objects chart.Manifests) map[string]any {
+		for _, o := range objects {
+			if o.GetKind() == "NetworkPolicy" {
+				return o.Object["spec"].(map[string]any)
+			}
+		}
+		t.Fatal("there is no NetworkPolicy")
+		return nil
+	}
+	if got := specOf(render(t, "ops")); got["egress"] != nil || len(got["policyTypes"].([]any)) != 1 {
+		t.Errorf("without rules: %v", got)
+	}
+	got := specOf(render(t, "ops", "networkPolicy.egress[0].ports[0].port=443"))
+	want := []any{map[string]any{"ports": []any{map[string]any{"port": float64(443)}}}}
+	if diff := cmp.Diff(want, got["egress"]); diff != "" || !slices.Contains(got["policyTypes"].([]any), any("Egress")) {
+		t.Errorf("%v (-want +got):\n%s", got["policyTypes"], diff)
 	}
 }
 

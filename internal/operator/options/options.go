@@ -31,6 +31,8 @@ type Options struct {
 	// ProtectedNamespaces are the namespaces in which the operator writes only Events and
 	// statuses.
 	ProtectedNamespaces []string
+	// DefaultShare creates the ClusterSecretShare secretsync at the first start in a cluster.
+	DefaultShare bool
 	// ClusterName is the name in messages. If it is empty, the name is derived from the
 	// cluster's UID.
 	ClusterName string
@@ -65,6 +67,7 @@ func Default() Options {
 		DataDir:             "/var/lib/bongsu",
 		Namespace:           "bongsu-system",
 		ProtectedNamespaces: []string{metav1.NamespaceSystem},
+		DefaultShare:        true,
 		MetricsAddress:      "0",
 		MetricsSecure:       true,
 		HealthAddress:       "0",
@@ -87,6 +90,8 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 		"`namespace` of the operator's own objects (Lease, checkpoint)")
 	flags.StringSliceVar(&o.ProtectedNamespaces, "protected-namespaces", o.ProtectedNamespaces,
 		"`namespaces` in which the operator writes only Events and statuses; the admission policies must name the same")
+	flags.BoolVar(&o.DefaultShare, "default-share", o.DefaultShare,
+		"create the ClusterSecretShare secretsync at the first start in a cluster")
 	flags.StringVar(&o.ClusterName, "cluster-name", o.ClusterName,
 		"`name` of the cluster in messages (default: derived from the cluster's UID)")
 	flags.StringVar(&o.MetricsAddress, "metrics-bind-address", o.MetricsAddress,
