@@ -69,6 +69,16 @@ func (e *Event) IsForeign() bool {
 	return e.Namespace != of && (of != "" || e.Namespace != metav1.NamespaceDefault)
 }
 
+// EventCount is the last known count of an Event.
+type EventCount struct {
+	// UID of the Event.
+	UID string
+	// Count is the number of its occurrences.
+	Count int64
+	// Position is the resourceVersion at which it had that count.
+	Position uint64
+}
+
 // Reference names the object that an Event regards.
 type Reference struct {
 	APIVersion string `json:"apiVersion"`

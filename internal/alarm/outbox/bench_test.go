@@ -8,13 +8,15 @@ import (
 
 	"github.com/google/uuid"
 	"golang.org/x/sync/errgroup"
+
+	"github.com/bongsu-io/bongsu/internal/alarm"
 )
 
 // counts returns n counts of different Events.
-func counts(n int) []EventCount {
-	counts := make([]EventCount, n)
+func counts(n int) []alarm.EventCount {
+	counts := make([]alarm.EventCount, n)
 	for i := range counts {
-		counts[i] = EventCount{UID: uuid.NewString(), Count: 1}
+		counts[i] = alarm.EventCount{UID: uuid.NewString(), Count: 1}
 	}
 	return counts
 }
@@ -81,7 +83,7 @@ func BenchmarkEachCount(b *testing.B) {
 	s := open(b, b.TempDir())
 	must(b, s.Commit(context.Background(), Batch{Counts: counts(100_000)}))
 	for b.Loop() {
-		must(b, s.EachCount(context.Background(), func(EventCount) error { return nil }))
+		must(b, s.EachCount(context.Background(), func(alarm.EventCount) error { return nil }))
 	}
 }
 

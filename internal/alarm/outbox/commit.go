@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"github.com/bongsu-io/bongsu/internal/alarm"
 )
 
 // Batch is what one batch of Events changes.
@@ -26,7 +28,7 @@ type Batch struct {
 	// Entries are new messages. Their IDs are ignored.
 	Entries []Entry
 	// Counts replace the earlier counts of the same Events.
-	Counts []EventCount
+	Counts []alarm.EventCount
 	// CountsKnown is true if the counts of all live Events are known after this batch.
 	CountsKnown bool
 	// Forget names Events whose counts are no longer needed.
@@ -245,22 +247,14 @@ func (tx *tx) insert(ctx context.Context, e *Entry, content, account int64) (boo
 	return err == nil, err
 }
 
-// EventCount is the last known count of an Event.
-type EventCount struct {
-	UID   string
-	Count int64
-	// Position is the resourceVersion at which the Event had that count.
-	Position uint64
-}
-
 const selectCounts = `SELECT uid, count, position FROM event_count`
 
 // EachCount calls fn with every count, in no order. It stops at the first error of fn and
 // returns it.
-func (s *Store) EachCount(ctx context.Context, fn func(EventCount) error) error {
+func (s *Store) EachCount(ctx context.Context, fn func(alarm.EventCount) error) error {
 	rows, err := s.readers.QueryContext(ctx, selectCounts)
 	return s.read("read the counts", each(rows, err, func(rows *sql.Rows) error {
-		var c EventCount
+		var c alarm.EventCount
 		if err := rows.Scan(uidColumn{&c.UID}, &c.Count, &c.Position); err != nil {
 			return err
 		}
@@ -268,7 +262,7 @@ func (s *Store) EachCount(ctx context.Context, fn func(EventCount) error) error 
 	}))
 }
 
-func (tx *tx) putCounts(ctx context.Context, counts []EventCount) error {
+func (tx *tx) putCounts(ctx context.Context, counts []alarm.EventCount) error {
 	for _, c := range counts {
 		_, err := tx.exec(ctx, `
 			INSERT INTO event_count (uid, count, position) VALUES (?, ?, ?)

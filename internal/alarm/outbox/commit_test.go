@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/bongsu-io/bongsu/internal/alarm"
 )
 
 func TestCommitThatFailsChangesNothing(t *testing.T) {
@@ -15,7 +17,7 @@ func TestCommitThatFailsChangesNothing(t *testing.T) {
 	commit(t, s, "r", 1, 3)
 	before := s.Snapshot()
 
-	broken := Batch{Position: 9, Entries: entries("r", 4, 2), Counts: []EventCount{{UID: "e"}}}
+	broken := Batch{Position: 9, Entries: entries("r", 4, 2), Counts: []alarm.EventCount{{UID: "e"}}}
 	broken.Entries[1].Position = math.MaxUint64 // larger than SQLite can store
 	if err := s.Commit(ctx, broken); err == nil {
 		t.Fatal("the batch was committed, want an error")
@@ -49,7 +51,7 @@ const plainUID = "6ba7b810-9dad-11d1-80b4-00c04fd430c8"
 func allCounts(t testing.TB, s *Store) map[string]int64 {
 	t.Helper()
 	all := map[string]int64{}
-	must(t, s.EachCount(context.Background(), func(c EventCount) error {
+	must(t, s.EachCount(context.Background(), func(c alarm.EventCount) error {
 		all[c.UID] = c.Count
 		return nil
 	}))
@@ -69,14 +71,14 @@ func TestCountsAreReadBackUnchanged(t *testing.T) {
 	for name, uid := range uids {
 		t.Run(name, func(t *testing.T) {
 			s := open(t, t.TempDir())
-			want := EventCount{UID: uid, Count: 3, Position: 7}
-			must(t, s.Commit(context.Background(), Batch{Counts: []EventCount{{UID: uid, Count: 1}, want}}))
-			var got []EventCount
-			must(t, s.EachCount(context.Background(), func(c EventCount) error {
+			want := alarm.EventCount{UID: uid, Count: 3, Position: 7}
+			must(t, s.Commit(context.Background(), Batch{Counts: []alarm.EventCount{{UID: uid, Count: 1}, want}}))
+			var got []alarm.EventCount
+			must(t, s.EachCount(context.Background(), func(c alarm.EventCount) error {
 				got = append(got, c)
 				return nil
 			}))
-			if diff := cmp.Diff([]EventCount{want}, got); diff != "" {
+			if diff := cmp.Diff([]alarm.EventCount{want}, got); diff != "" {
 				t.Error(diff)
 			}
 		})
@@ -85,7 +87,7 @@ func TestCountsAreReadBackUnchanged(t *testing.T) {
 
 func TestUUIDsAreStoredAs16Bytes(t *testing.T) {
 	ctx, s := context.Background(), open(t, t.TempDir())
-	must(t, s.Commit(ctx, Batch{Counts: []EventCount{{UID: plainUID}}}))
+	must(t, s.Commit(ctx, Batch{Counts: []alarm.EventCount{{UID: plainUID}}}))
 	var size int
 	must(t, s.readers.QueryRowContext(ctx, `SELECT length(uid) FROM event_count WHERE typeof(uid) = 'blob'`).Scan(&size))
 	if size != 16 {
@@ -95,7 +97,7 @@ func TestUUIDsAreStoredAs16Bytes(t *testing.T) {
 
 func TestForgottenCountsAreRemoved(t *testing.T) {
 	ctx, s := context.Background(), open(t, t.TempDir())
-	must(t, s.Commit(ctx, Batch{Counts: []EventCount{{UID: plainUID, Count: 1}, {UID: "b", Count: 1}, {UID: "c", Count: 1}}}))
+	must(t, s.Commit(ctx, Batch{Counts: []alarm.EventCount{{UID: plainUID, Count: 1}, {UID: "b", Count: 1}, {UID: "c", Count: 1}}}))
 	must(t, s.Commit(ctx, Batch{Forget: []string{plainUID, "b", "unknown"}}))
 	if diff := cmp.Diff(map[string]int64{"c": 1}, allCounts(t, s)); diff != "" {
 		t.Error(diff)
@@ -136,7 +138,7 @@ func TestAWindowIsKeptUntilOccurrencesAreAfterItsEnd(t *testing.T) {
 
 func TestAFailedCommitStoresNoWindow(t *testing.T) {
 	ctx, s := context.Background(), open(t, t.TempDir())
-	broken := Batch{Position: 9, Windows: []Window{windowAt("w", "half", day)}, Counts: []EventCount{{UID: "e", Position: math.MaxUint64}}}
+	broken := Batch{Position: 9, Windows: []Window{windowAt("w", "half", day)}, Counts: []alarm.EventCount{{UID: "e", Position: math.MaxUint64}}}
 	if err := s.Commit(ctx, broken); err == nil {
 		t.Fatal("the batch was committed, want an error")
 	}

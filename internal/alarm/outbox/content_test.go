@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/bongsu-io/bongsu/internal/alarm"
 )
 
 // occurrence returns the entries of an occurrence for n receivers.
@@ -259,7 +261,7 @@ func TestAccountsThatAreNotUsedAreDeleted(t *testing.T) {
 // An account of a failed commit has no row.
 func TestAFailedCommitLeavesNoAccount(t *testing.T) {
 	ctx, s := context.Background(), open(t, t.TempDir())
-	broken := Batch{Position: 1, Entries: occurrence(1, 2, payload, nil), Counts: []EventCount{{UID: "e", Position: math.MaxUint64}}}
+	broken := Batch{Position: 1, Entries: occurrence(1, 2, payload, nil), Counts: []alarm.EventCount{{UID: "e", Position: math.MaxUint64}}}
 	if err := s.Commit(ctx, broken); err == nil {
 		t.Fatal("the batch was committed, want an error")
 	}

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/bongsu-io/bongsu/internal/alarm"
 )
 
 func TestStateIsTheSameAfterARestart(t *testing.T) {
@@ -72,7 +74,7 @@ func TestStateIsTheSameAfterARestart(t *testing.T) {
 
 func TestAReplayRemovesTheCounts(t *testing.T) {
 	ctx, s := context.Background(), open(t, t.TempDir())
-	must(t, s.Commit(ctx, Batch{Position: 9, CountsKnown: true, Counts: []EventCount{{UID: "e", Count: 1}}}))
+	must(t, s.Commit(ctx, Batch{Position: 9, CountsKnown: true, Counts: []alarm.EventCount{{UID: "e", Count: 1}}}))
 	must(t, s.Replay(ctx, "", 3, DeliveredOffsets{}))
 	if got := allCounts(t, s); len(got) != 0 || s.State().CountsKnown {
 		t.Errorf("got counts %v and %+v, want none", got, s.State())
@@ -108,7 +110,7 @@ func TestResetRemovesEverything(t *testing.T) {
 	ctx, s := context.Background(), open(t, t.TempDir())
 	must(t, s.Claim(ctx, "epoch"))
 	commit(t, s, "r", 1, 3)
-	must(t, s.Commit(ctx, Batch{Position: 9, Counts: []EventCount{{UID: "e"}}}))
+	must(t, s.Commit(ctx, Batch{Position: 9, Counts: []alarm.EventCount{{UID: "e"}}}))
 	prepare(t, s, "r", 1)
 
 	must(t, s.Reset(ctx, "cluster", 4))

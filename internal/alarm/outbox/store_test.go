@@ -18,6 +18,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sync/errgroup"
+
+	"github.com/bongsu-io/bongsu/internal/alarm"
 )
 
 var day = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
@@ -175,7 +177,7 @@ func victim(dir string) error {
 			end := from + stretch - 1
 			batch := Batch{
 				Position: uint64(end), Entries: entries("r", from, stretch),
-				Counts: []EventCount{{UID: plainUID, Count: int64(end)}},
+				Counts: []alarm.EventCount{{UID: plainUID, Count: int64(end)}},
 			}
 			if err := s.Commit(ctx, batch); err != nil {
 				return err

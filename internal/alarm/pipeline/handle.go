@@ -169,11 +169,7 @@ func (e *evaluation) counts(n int64, now time.Time) outbox.StatusCounts {
 // newOutboxBatch returns the part of a batch that the source itself needs to be stored.
 func newOutboxBatch(b source.Batch) outbox.Batch {
 	batch := outbox.Batch{
-		Position: b.Position, Time: b.Time, CountsKnown: b.CountsKnown, Forget: b.Forget,
-		Counts: make([]outbox.EventCount, 0, len(b.Counts)),
-	}
-	for _, c := range b.Counts {
-		batch.Counts = append(batch.Counts, outbox.EventCount(c))
+		Position: b.Position, Time: b.Time, Counts: b.Counts, CountsKnown: b.CountsKnown, Forget: b.Forget,
 	}
 	if b.Reset != nil {
 		batch.History = uuid.NewString()

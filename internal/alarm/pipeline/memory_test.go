@@ -227,7 +227,7 @@ func readManyEvents(b *testing.B, server, dir string, want uint64) {
 		}
 	}
 	printMemory(b, func() (live int) {
-		must(b, store.EachCount(ctx, func(outbox.EventCount) error { live++; return nil }))
+		must(b, store.EachCount(ctx, func(alarm.EventCount) error { live++; return nil }))
 		return live
 	}, time.Since(begun))
 	cancel()

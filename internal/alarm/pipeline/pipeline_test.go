@@ -99,10 +99,10 @@ func scaledBaselines(n int) outbox.ChangeBatch {
 }
 
 // manyCounts returns more counts than SQLite keeps in memory, so that it must read the disk.
-func manyCounts() []source.Count {
-	counts := make([]source.Count, 250_000)
+func manyCounts() []alarm.EventCount {
+	counts := make([]alarm.EventCount, 250_000)
 	for i := range counts {
-		counts[i] = source.Count{UID: uuid.NewString(), Count: 1, Position: 1}
+		counts[i] = alarm.EventCount{UID: uuid.NewString(), Count: 1, Position: 1}
 	}
 	return counts
 }

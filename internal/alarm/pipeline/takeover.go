@@ -210,17 +210,17 @@ func (p *Pipeline) beginTerm(ctx context.Context) error {
 }
 
 // eventCounts reads the stored counts of Events, for the source.
-func (p *Pipeline) eventCounts(ctx context.Context) iter.Seq2[source.Count, error] {
-	return func(yield func(source.Count, error) bool) {
+func (p *Pipeline) eventCounts(ctx context.Context) iter.Seq2[alarm.EventCount, error] {
+	return func(yield func(alarm.EventCount, error) bool) {
 		errStop := errors.New("stop")
-		err := p.Outbox.EachCount(ctx, func(c outbox.EventCount) error {
-			if !yield(source.Count(c), nil) {
+		err := p.Outbox.EachCount(ctx, func(c alarm.EventCount) error {
+			if !yield(c, nil) {
 				return errStop
 			}
 			return nil
 		})
 		if err != nil && !errors.Is(err, errStop) {
-			yield(source.Count{}, err)
+			yield(alarm.EventCount{}, err)
 		}
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"github.com/bongsu-io/bongsu/internal/alarm"
 )
 
 // known is the state of a live Event.
@@ -30,7 +32,7 @@ func newCounts() *counts {
 }
 
 // load remembers stored counts. A nil sequence is empty.
-func (c *counts) load(stored iter.Seq2[Count, error]) error {
+func (c *counts) load(stored iter.Seq2[alarm.EventCount, error]) error {
 	if stored == nil {
 		return nil
 	}

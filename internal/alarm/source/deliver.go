@@ -23,7 +23,7 @@ type change struct {
 
 	occurrence *alarm.Occurrence
 	// count is the new count of an Event. Without a UID, the count is unchanged.
-	count Count
+	count alarm.EventCount
 	// forget is the UID of a deleted Event.
 	forget string
 	reset  *Reset
@@ -139,7 +139,7 @@ func (g *gathered) add(c change) {
 	}
 }
 
-func (g *gathered) count(c Count) {
+func (g *gathered) count(c alarm.EventCount) {
 	if at, ok := g.counted[c.UID]; ok {
 		g.batch.Counts[at] = c
 		return

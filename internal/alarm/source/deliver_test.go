@@ -176,18 +176,18 @@ func TestASlowHandlerPausesTheWatch(t *testing.T) {
 
 func TestABatchKeepsTheLastCountOfEachLiveEvent(t *testing.T) {
 	in := make(chan change, 10)
-	in <- change{position: 1, count: Count{UID: "a", Count: 1}, occurrence: &alarm.Occurrence{Position: 1}}
-	in <- change{position: 2, count: Count{UID: "b", Count: 1}}
-	in <- change{position: 3, count: Count{UID: "a", Count: 2}}
-	in <- change{position: 4, count: Count{UID: "c", Count: 1}}
+	in <- change{position: 1, count: alarm.EventCount{UID: "a", Count: 1}, occurrence: &alarm.Occurrence{Position: 1}}
+	in <- change{position: 2, count: alarm.EventCount{UID: "b", Count: 1}}
+	in <- change{position: 3, count: alarm.EventCount{UID: "a", Count: 2}}
+	in <- change{position: 4, count: alarm.EventCount{UID: "c", Count: 1}}
 	in <- change{position: 5, forget: "b"}
-	in <- change{position: 6, count: Count{UID: "c", Count: 5}}
+	in <- change{position: 6, count: alarm.EventCount{UID: "c", Count: 5}}
 	in <- change{position: 7, time: second(7)}
 	got, ok := (&batcher{in: in}).next(t.Context())
 	want := Batch{
 		Position: 7, Time: second(7),
 		Occurrences: []alarm.Occurrence{{Position: 1}},
-		Counts:      []Count{{UID: "a", Count: 2}, {UID: "c", Count: 5}},
+		Counts:      []alarm.EventCount{{UID: "a", Count: 2}, {UID: "c", Count: 5}},
 		Forget:      []string{"b"},
 	}
 	if diff := cmp.Diff(want, got.batch); diff != "" || !ok {

@@ -31,13 +31,13 @@ type memory struct {
 	batches     []Batch
 	position    uint64
 	time        time.Time
-	counts      map[string]Count
+	counts      map[string]alarm.EventCount
 	occurrences []alarm.Occurrence
 	resets      []string
 }
 
 func newMemory() *memory {
-	return &memory{counts: map[string]Count{}}
+	return &memory{counts: map[string]alarm.EventCount{}}
 }
 
 func (m *memory) commit(_ context.Context, b Batch) error {
@@ -63,7 +63,7 @@ func (m *memory) start() Start {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	counts := slices.Collect(maps.Values(m.counts))
-	return Start{Position: m.position, Time: m.time, CountsKnown: true, Counts: func(yield func(Count, error) bool) {
+	return Start{Position: m.position, Time: m.time, CountsKnown: true, Counts: func(yield func(alarm.EventCount, error) bool) {
 		for _, c := range counts {
 			if !yield(c, nil) {
 				return

@@ -11,6 +11,7 @@ import (
 	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/bongsu-io/bongsu/internal/alarm"
 	"github.com/bongsu-io/bongsu/internal/alarm/apiwatch"
 )
 
@@ -96,7 +97,7 @@ func (r *reader) endSeed(ctx context.Context, complete bool) error {
 		return err
 	}
 	for uid, k := range r.counts.all() {
-		if err := r.emit(ctx, change{count: Count{UID: uid, Count: int64(k.count), Position: k.position}}); err != nil {
+		if err := r.emit(ctx, change{count: alarm.EventCount{UID: uid, Count: int64(k.count), Position: k.position}}); err != nil {
 			return err
 		}
 	}

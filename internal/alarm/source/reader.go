@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 
+	"github.com/bongsu-io/bongsu/internal/alarm"
 	"github.com/bongsu-io/bongsu/internal/alarm/apiwatch"
 )
 
@@ -134,7 +135,7 @@ func (r *reader) observe(ctx context.Context, e *eventsv1.Event, position uint64
 		c.occurrence = newOccurrence(e, position, increase)
 	}
 	if before.count != seen.count || !r.complete {
-		c.count = Count{UID: uid, Count: int64(seen.count), Position: position}
+		c.count = alarm.EventCount{UID: uid, Count: int64(seen.count), Position: position}
 	}
 	return r.record(ctx, c, position)
 }

@@ -78,20 +78,10 @@ type Start struct {
 	UntilTime time.Time
 	// Counts are the counts as committed with Position, in any order; nil is none. They
 	// are read once, when Run begins. Run returns their error.
-	Counts iter.Seq2[Count, error]
+	Counts iter.Seq2[alarm.EventCount, error]
 	// CountsKnown is true if Counts is complete as of Position. Otherwise, the source
 	// lists the Events as of that position.
 	CountsKnown bool
-}
-
-// Count is the last known count of a live Event.
-type Count struct {
-	// UID of the Event.
-	UID string
-	// Count is the number of its occurrences.
-	Count int64
-	// Position is the resourceVersion at which it had that count.
-	Position uint64
 }
 
 // Batch contains the next changes. Commit all of it in one transaction.
@@ -110,7 +100,7 @@ type Batch struct {
 	// for memory.
 	Occurrences []alarm.Occurrence
 	// Counts are the counts that changed, each UID once, 4,096 at most.
-	Counts []Count
+	Counts []alarm.EventCount
 	// CountsKnown is true if all counts as of Position are known after this batch. It
 	// becomes the next Start.CountsKnown.
 	CountsKnown bool

@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 
+	"github.com/bongsu-io/bongsu/internal/alarm"
 	"github.com/bongsu-io/bongsu/internal/alarm/apiwatch"
 	"github.com/bongsu-io/bongsu/internal/testing/eventstream"
 )
@@ -122,7 +123,7 @@ func TestAFirstListThatNeverEndsDoesNotDelayTheWatch(t *testing.T) {
 func TestBeginningNowForgetsTheCountsOfAnotherCluster(t *testing.T) {
 	_, cfg := serveList(t, holds(20, event(1, 7, 3)), stays)
 	m := newMemory()
-	m.counts["other"] = Count{UID: "other", Count: 1}
+	m.counts["other"] = alarm.EventCount{UID: "other", Count: 1}
 	start := m.start()
 	start.Position = 0
 	run(t, quick(t, cfg), start, m.commit)
@@ -205,7 +206,7 @@ func TestReadingAgainAfterAnUnfinishedListRepeatsNothing(t *testing.T) {
 	m := newMemory()
 	m.position = 20
 	uid := string(eventstream.UID(1))
-	m.counts[uid] = Count{UID: uid, Count: 4, Position: 23}
+	m.counts[uid] = alarm.EventCount{UID: uid, Count: 4, Position: 23}
 	run(t, quick(t, cfg), m.start(), m.commit)
 	eventually(t, m.at).Should(gomega.Equal(uint64(24)))
 	if diff := cmp.Diff(map[string]int64{nameOf(1): 1}, m.increases()); diff != "" {
@@ -219,7 +220,7 @@ func TestAPagedListReplacesAStreamingList(t *testing.T) {
 	m := newMemory()
 	m.position = 22
 	uid := string(eventstream.UID(2))
-	m.counts[uid] = Count{UID: uid, Count: 1, Position: 22}
+	m.counts[uid] = alarm.EventCount{UID: uid, Count: 1, Position: 22}
 	run(t, quick(t, cfg), m.start(), m.commit)
 	eventually(t, m.increases).Should(gomega.Equal(map[string]int64{nameOf(1): 4, nameOf(3): 1, nameOf(4): 1}))
 }
@@ -257,7 +258,7 @@ func TestPositionOfAnotherHistoryIsReset(t *testing.T) {
 	m.position, m.time = 500, event(50, 1, 1).CreationTimestamp.Time
 	for n, count := range map[int]int64{1: 2, 2: 1, 4: 1} {
 		uid := string(eventstream.UID(n))
-		m.counts[uid] = Count{UID: uid, Count: count, Position: 400}
+		m.counts[uid] = alarm.EventCount{UID: uid, Count: count, Position: 400}
 	}
 	source := quick(t, cfg)
 	run(t, source, m.start(), m.commit)
@@ -291,7 +292,7 @@ func TestARestoreThatRaisesThePositionIsReset(t *testing.T) {
 			m := newMemory()
 			m.position, m.time = 20, event(50, 1, 1).CreationTimestamp.Time
 			uid := string(eventstream.UID(1))
-			m.counts[uid] = Count{UID: uid, Count: 8, Position: 20}
+			m.counts[uid] = alarm.EventCount{UID: uid, Count: 8, Position: 20}
 			run(t, quick(t, cfg), m.start(), m.commit)
 			eventually(t, m.at).Should(gomega.Equal(uint64(9001)))
 			if diff := cmp.Diff(map[string]int64{nameOf(1): 1}, m.increases()); diff != "" {
@@ -343,7 +344,7 @@ func TestAnUnfinishedResetContinues(t *testing.T) {
 	m := newMemory()
 	m.position = resetPosition
 	uid := string(eventstream.UID(2))
-	m.counts[uid] = Count{UID: uid, Count: 1, Position: 400}
+	m.counts[uid] = alarm.EventCount{UID: uid, Count: 1, Position: 400}
 	run(t, quick(t, cfg), m.start(), m.commit)
 	eventually(t, m.at).Should(gomega.Equal(uint64(15)))
 	if diff := cmp.Diff(map[string]int64{nameOf(1): 2, nameOf(2): 2}, m.increases()); diff != "" {
@@ -453,7 +454,7 @@ func TestAReplayWithCountsContinuesAtItsEndToo(t *testing.T) {
 	m := newMemory()
 	m.position = 20
 	uid := string(eventstream.UID(1))
-	m.counts[uid] = Count{UID: uid, Count: 490, Position: 20}
+	m.counts[uid] = alarm.EventCount{UID: uid, Count: 490, Position: 20}
 	start := m.start()
 	start.Until = 30
 	run(t, quick(t, cfg), start, m.commit)
@@ -552,7 +553,7 @@ func TestAPositionThatCannotBeStoredIsMalformed(t *testing.T) {
 func TestRunReturnsTheErrorOfTheCounts(t *testing.T) {
 	_, cfg := serve(t, 20, stays)
 	lost := errors.New("disk lost")
-	start := Start{Position: 20, Counts: func(yield func(Count, error) bool) { yield(Count{}, lost) }}
+	start := Start{Position: 20, Counts: func(yield func(alarm.EventCount, error) bool) { yield(alarm.EventCount{}, lost) }}
 	err := quick(t, cfg).Run(t.Context(), start, newMemory().commit)
 	if !errors.Is(err, lost) {
 		t.Errorf("Run: %v, want %v", err, lost)
