@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -197,6 +198,8 @@ const unobserved = "unseen"
 // Watch sets the Secrets that a user references. It replaces those of the last call. The
 // Secrets need not exist.
 func (w *SecretWatch) Watch(user Key, secrets ...types.NamespacedName) {
+	slices.SortFunc(secrets, func(a, b types.NamespacedName) int { return cmp.Compare(a.String(), b.String()) })
+	secrets = slices.Compact(secrets) // a user can name one twice
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, name := range secrets {

@@ -94,3 +94,13 @@ func TestSecretWatchForgetsUnreferencedSecrets(t *testing.T) {
 		t.Errorf("still stored: %v, %v", w.watched, w.users)
 	}
 }
+
+func TestAUserOfASecretCanNameItTwice(t *testing.T) {
+	w := NewSecretWatch(func(Key) {})
+	user, hook := Key{Name: "receiver"}, types.NamespacedName{Namespace: "shop", Name: "hook"}
+	w.Watch(user, hook, hook)
+	w.Watch(user)
+	if len(w.watched)+len(w.users) != 0 {
+		t.Errorf("still stored: %v, %v", w.watched, w.users)
+	}
+}

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"html"
+	"slices"
 	"strings"
 	"time"
 
@@ -26,10 +27,12 @@ func New(client *httppost.Client, webhookURL string) (*httppost.Hook, error) {
 	return httppost.NewHook(client, webhookURL, httppost.HookConfig{Format: "googlechat", Every: interval, Classify: classify, Render: render})
 }
 
-// classify explains Google's answers for webhooks that do not exist.
+// classify explains Google's answers for webhooks that do not exist. It answers 400 if the key in the
+// URL is not complete.
 func classify(r *httppost.Response) {
-	switch r.Status {
-	case 401, 403, 404:
+	wrongKey := r.Status == 400 && strings.Contains(string(r.Body), "API_KEY_INVALID")
+	if wrongKey || slices.Contains([]int{401, 403, 404}, r.Status) {
+		r.Class = notify.Park
 		r.Text = "the webhook or its space was deleted, or its URL is incomplete: create a new one and put its URL into the Secret"
 	}
 }

@@ -7,10 +7,10 @@ package mattermost
 import (
 	"encoding/json"
 	"fmt"
+	"html"
 	"regexp"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/bongsu-io/bongsu/internal/alarm/message"
 	"github.com/bongsu-io/bongsu/internal/alarm/notify"
@@ -74,11 +74,16 @@ func render(m message.Message) ([]byte, error) {
 
 // markdown are the characters that Mattermost shows as they are after a backslash. Emphasis, code,
 // links, headings, lists, quotes and tables start with them.
-const markdown = "\\`*{}[]()#+-.!_>~|"
+const markdown = "\\`*{}[]()#+-.!_~|"
 
+// escape also escapes HTML: before it reads Markdown, Mattermost replaces Slack's <!channel>, <@user>
+// and <url|text>.
 func escape(r rune) string {
 	if strings.ContainsRune(markdown, r) {
 		return `\` + string(r)
+	}
+	if strings.ContainsRune("<>&", r) {
+		return html.EscapeString(string(r))
 	}
 	return string(r)
 }
@@ -86,24 +91,31 @@ func escape(r rune) string {
 // wordJoiner is a character without width.
 const wordJoiner = '\u2060'
 
-// token is what Mattermost interprets in spite of backslashes. Before it reads Markdown, it replaces
-// Slack's <!channel> and <@user>. The others are URLs, emojis, references to characters, hashtags and
-// links to channels.
-var token = regexp.MustCompile(`^(<[!@]|://|:([A-Za-z_+-][\w+-]*|100|1234):|&#?\w+;|[#~]\w)`)
+// token is what Mattermost interprets also after a backslash: URLs, emojis, hashtags, links to channels,
+// and addresses.
+var token = regexp.MustCompile(`^(://|:([\w+-]*[A-Za-z_+-][\w+-]*|100|1234):|[#~][\pL\w]|@[\w-]+(\.[\w-]+)*\.[A-Za-z]{2,})`)
 
 // maxToken is more than the bytes of an emoji's longest name.
 const maxToken = 80
 
+// scheme is the end of the text before the colon of a URL, which needs no slashes.
+var scheme = regexp.MustCompile(`(?i)(https?|ftp|mailto|tel)$`)
+
 // separate adds a word joiner to each mention, and to each token of Mattermost, after its first
-// character. Names of images and objects stay as they are, so that users can copy them.
+// character. It adds one before a line that would be a heading or code. Names of images and objects
+// stay as they are, so that users can copy them.
 func separate(text string) string {
 	text = plaintext.Clean(text) // it could join what is separated here
 	var b strings.Builder
-	previous := ' '
+	previous := '\n'
 	for i, r := range text {
+		if previous == '\n' && (r == '=' || r == ' ') {
+			b.WriteRune(wordJoiner)
+		}
 		b.WriteRune(r)
-		isMention := r == '@' && !unicode.IsLetter(previous) && !unicode.IsNumber(previous)
-		if isMention || r == ':' && scheme.MatchString(text[max(0, i-len("mailto")):i]) || token.MatchString(text[i:min(len(text), i+maxToken)]) {
+		isMention := r == '@' && !isASCIIWord(previous)
+		isURL := r == ':' && scheme.MatchString(text[max(0, i-len("mailto")):i])
+		if isMention || isURL || token.MatchString(text[i:min(len(text), i+maxToken)]) {
 			b.WriteRune(wordJoiner)
 		}
 		previous = r
@@ -111,5 +123,6 @@ func separate(text string) string {
 	return b.String()
 }
 
-// scheme is the end of the text before the colon of a URL without slashes.
-var scheme = regexp.MustCompile(`(?i)(mailto|tel)$`)
+func isASCIIWord(r rune) bool {
+	return '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z'
+}

@@ -25,17 +25,20 @@ func render(t testing.TB, m message.Message) []byte {
 
 func length(s string) int { return len(utf16.Encode([]rune(s))) }
 
-// interpreted is what Mattermost turns into a mention, a link, an emoji or another character, also
-// if a backslash is before it.
-var interpreted = regexp.MustCompile(`(^|[^\pL\pN])@[\pL\pN._-]|<[!@]|https?://|(?i:mailto|tel):[^\x{2060}]|:[A-Za-z_+-][\w+-]*:|&#?\w+;|(^|\s)[#~]\w`)
+// interpreted is what Mattermost turns into a mention, a link, an emoji, a heading or code, also if a
+// backslash is before it.
+var interpreted = regexp.MustCompile(`(^|[^\w])@[\pL\pN._-]|://|(?i:https?|ftp|mailto|tel):[^\x{2060}]|:[\w+-]*[A-Za-z_+-][\w+-]*:|(^|\s)[#~][\pL\w]|@[\w-]+(\.[\w-]+)*\.[A-Za-z]{2,}|(^|\n)[= ]`)
+
+// raw is what only Slack's markup and references to characters contain.
+var raw = regexp.MustCompile(`[<>]|&(?:[^lga]|$)`)
 
 // check checks that a body is one attachment within Mattermost's limits, without markup or mentions
 // of an Event.
-func check(raw []byte) error {
+func check(body []byte) error {
 	var m struct {
 		Attachments []struct{ Fallback, Color, Title, Text, Footer string }
 	}
-	strict := json.NewDecoder(bytes.NewReader(raw))
+	strict := json.NewDecoder(bytes.NewReader(body))
 	strict.DisallowUnknownFields() // such as text or channel
 	if err := strict.Decode(&m); err != nil {
 		return err
@@ -51,6 +54,9 @@ func check(raw []byte) error {
 		if found := interpreted.FindString(strings.ReplaceAll(text, `\`, "")); found != "" {
 			return fmt.Errorf("Mattermost interprets %q in %q", found, text)
 		}
+		if found := raw.FindString(text); found != "" {
+			return fmt.Errorf("%q in %q", found, text)
+		}
 		if err := escaped(text); err != nil {
 			return err
 		}
@@ -63,7 +69,7 @@ func escaped(text string) error {
 		switch c := text[i]; {
 		case c == '\\' && i+1 < len(text):
 			i++
-		case strings.IndexByte("\\`*{}[]()#+-.!_>~|", c) >= 0:
+		case strings.IndexByte("\\`*{}[]()#+-.!_~|", c) >= 0:
 			return fmt.Errorf("%q is not escaped in %q", c, text)
 		}
 	}
@@ -93,6 +99,8 @@ func TestNamesStayAsTheyAre(t *testing.T) {
 func FuzzRender(f *testing.F) {
 	f.Add("@all <!channel> <@abc>", "[click](https://evil.example) **b** ~town-square\n# h", "prod")
 	f.Add("@\x00all <\x00!channel>", ":\x00tada:", "prod")
+	f.Add("<evil%2Eexample/x|click here> a <b|c> d", "https:/evil%2Eexample https:evil <x:/y>", "prod")
+	f.Add("Title\n====", "\n\n    code :8ball: admin@evil.example #\uae34\uae09 \uc54c\ub9bc@all", "prod")
 	f.Add("mailto:a@b.example TEL:1 a.@all @@here", "&lt; #tag :tada: www.evil.example "+strings.Repeat("@", 3000), "\xff")
 	messages.Fuzz(f, render, check)
 }
