@@ -8,6 +8,7 @@ import (
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/internal/alarm/message"
+	"github.com/bongsu-io/bongsu/internal/alarm/source"
 )
 
 // model records what happened to Events and what receivers accepted. It decides what
@@ -81,7 +82,8 @@ type rise struct {
 	// raised is the number of restores that brought the Event back, or raised its count again. It can
 	// then be sent again, also to a new receiver of the name.
 	raised int
-	// reread is the number of leaders that know after a restore only what its old checkpoint says.
+	// reread is the number of leaders that know after a restore only what its old checkpoint says. It
+	// also counts those that took over before the Events were listed.
 	reread int
 	// kept is the number of leaders that took over after a restore with messages from before it.
 	kept int
@@ -286,12 +288,15 @@ func (w *world) checkpointWritten(p *process) {
 	isRestored := m.isRestored
 	m.isRestored = false
 	defer func() { w.ledIn[p.replica] = m.restores }()
+	for _, e := range w.receivers {
+		e.seen = e.seen || !e.isDeleted()
+	}
 	if p.foreign {
 		p.foreign = false
 		ledIn, led := w.ledIn[p.replica]
 		for _, r := range m.rises {
 			switch {
-			case isRestored:
+			case isRestored, w.cluster.decoded().Position == source.ResetPosition: // the list after a restore
 				r.reread++
 			case led && ledIn < m.restores:
 				r.kept++
@@ -373,7 +378,7 @@ func (m *model) isForFormer(e *endpoint, r *rise) bool {
 // exist, and a failover cannot have changed that. The caller holds the mutex.
 func (m *model) waitsForName(e *endpoint, r *rise) bool {
 	g := e.before
-	return r.at.After(g.begin) && r.version > g.read && r.version <= g.readUntil && (m.failovers == g.failovers || g.recorded)
+	return !g.disputed && r.at.After(g.begin) && r.version > g.read && r.version <= g.readUntil && (m.failovers == g.failovers || g.recorded)
 }
 
 // checkOrder reports an occurrence that is sent after a later one of the same object. One that

@@ -284,6 +284,8 @@ type endpoint struct {
 	// startsBefore is the number of processes at its creation, -1 if one was running. failovers is
 	// the number of failovers then.
 	startsBefore, failovers int
+	// seen: a leader that had taken over has observed it.
+	seen bool
 }
 
 // gap is the time between the deletion of a receiver and the creation of the next one of its
@@ -302,6 +304,9 @@ type gap struct {
 	unseen, awaited bool
 	// recorded: what waited for the name is in the checkpoint with the UID of the new receiver.
 	recorded bool
+	// disputed: a receiver of the name existed meanwhile. A process that did not take over can have
+	// adopted what waited for it.
+	disputed bool
 }
 
 func (e *endpoint) isDeleted() bool { return !e.deleted.IsZero() }

@@ -23,6 +23,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/watch"
 
+	"github.com/bongsu-io/bongsu/internal/alarm"
 	"github.com/bongsu-io/bongsu/internal/testing/operations"
 )
 
@@ -114,6 +115,7 @@ func TestSequencesThatFailedKeepTheGuarantees(t *testing.T) {
 		"messages that wait over a restore, before another replica leads":                     "compact(3,23) occur(12,18) wait(18,13) occur(9,5) behave(12,6) suspend(11,5) occur(15,11) rise(9,1) rise(21,19) occur(7,18) wait(13,1) wait(13,14) lead(2,8) replace(17,10) suspend(21,4) wait(10,2) occur(10,18) heal(16,16) heal(18,5) recover(6,3) wait(18,4) create(3,5) behave(18,9) snapshot(11,21) occur(3,23) wait(19,3) rise(21,7) up(0,10) behave(0,18) fall(0,2) expire(10,7) restore(7,4) wait(8,15) occur(4,14) unreadable(7,11) heal(21,9) behave(3,16) behave(10,8) occur(11,20) recover(5,11) wipe(19,21) replace(4,20) occur(19,21) compact(1,13) occur(16,9) expire(7,21) snapshot(15,9) delete(22,12) behave(4,17) behave(22,5) create(16,18) fall(9,8) behave(22,11) snapshot(11,18) recover(10,6) occur(1,9) rise(10,9) heal(6,19) snapshot(20,10) occur(15,22) wait(1,16) occur(12,23) wait(10,6) rise(13,3) snapshot(1,0) behave(18,21) readable(8,7) readable(19,2) wait(1,1) rise(11,3) down(10,11) rise(12,4) heal(11,22) lead(6,22) replace(6,7)",
 		"a recovery that the operator reads before it takes over what waits for a receiver":   "recover(8,2) occur(20,9) delete(0,4) recover(21,12) rise(19,8) occur(19,14) occur(6,8) lead(0,0) fall(14,8) down(23,9) rise(0,13)",
 		"a recovery that a receiver refuses, before its count rises":                          "recover(9,13) recover(12,19) recover(0,13) expire(10,7) rise(0,5) rise(21,21) rise(17,13) rise(6,0) expire(5,13) delete(15,5) recover(5,3) expire(15,18) recover(15,2) rise(10,20) rise(23,19) fall(0,6) occur(18,23) rise(20,2) rise(23,21) rise(2,15) rise(4,14) fall(1,18) behave(17,5) occur(11,13) rise(6,18) rise(15,14) occur(15,22) wait(14,22) recover(10,19) occur(14,5) rise(5,10) recover(21,22) rise(15,16)",
+		"a receiver that exists only while a leader takes over what waits for its name":       "delete(11,3) lead(23,20) wait(5,1) recover(6,13) kill(6,6) create(21,12) lead(14,1) delete(21,0)",
 		"messages that wait behind one that was set aside, at a receiver with a rate limit":   "behave(3,6) occur occur(1) wait(7) wait(7) wait(7) rise rise rise(1) rise(1) behave(3,6)", //nolint:dupword // operations
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -316,7 +318,8 @@ func (w *world) markDeleted(e *endpoint) {
 	var awaited bool
 	w.cluster.locked(func() {
 		last := w.cluster.decoded()
-		if _, behind := last.Behind[e.key]; behind || len(last.Waiting[e.key]) > 0 {
+		id := alarm.AwaitedID(e.key, uidOfNamespace(e.namespace()))
+		if _, behind := last.Behind[id]; behind || len(last.Waiting[id]) > 0 {
 			awaited = true
 		} else {
 			covered = last.Position
@@ -325,8 +328,9 @@ func (w *world) markDeleted(e *endpoint) {
 	w.model.mu.Lock()
 	defer w.model.mu.Unlock()
 	e.deleted = time.Now()
-	if e.before != nil && w.leader == nil && e.startsBefore == w.starts {
-		e.after = e.before // the operator cannot know that it existed
+	if e.before != nil && !e.seen { // the operator may not know that it existed
+		e.after = e.before
+		e.after.disputed = e.after.disputed || w.leader != nil || e.startsBefore != w.starts
 		return
 	}
 	e.after = &gap{former: e, begin: e.deleted, read: w.position(), covered: covered, failovers: w.model.failovers, starts: w.starts, unseen: w.leader == nil, awaited: awaited}
@@ -356,6 +360,9 @@ func (w *world) create(i, j int) {
 	w.wait(time.Duration(j%3) * unobserved / 2)
 	if w.leader != nil {
 		w.leader.configure(e)
+		w.model.mu.Lock()
+		e.seen = e.seen || w.leader.led
+		w.model.mu.Unlock()
 	}
 	w.wait(2 * time.Second)
 }

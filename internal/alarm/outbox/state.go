@@ -163,6 +163,9 @@ func (s *Store) Replay(ctx context.Context, history string, position uint64, del
 			return err
 		}
 		tx.after(func(m *memory) { clear(m.counted) })
+		if history != state.History {
+			state.Since = time.Time{} // of the former history
+		}
 		state.History, state.Position, state.Delivered = history, position, delivered
 		return tx.setState(ctx, state)
 	})

@@ -7,6 +7,7 @@ import (
 
 	"github.com/bongsu-io/bongsu/internal/alarm/checkpoint"
 	"github.com/bongsu-io/bongsu/internal/alarm/outbox"
+	"github.com/bongsu-io/bongsu/internal/alarm/source"
 )
 
 // checkpointInterval is the maximum age of the checkpoint. If the outbox is lost, messages
@@ -38,15 +39,13 @@ func (p *Pipeline) writeCheckpoint(ctx context.Context) error {
 		return err
 	}
 	defer p.unlockCheckpoint()
-	next, snapshot, err := p.eventCheckpoint(ctx)
+	next, _, err := p.eventCheckpoint(ctx)
 	if err != nil {
 		return err
 	}
 	if err := p.addStreams(ctx, &next); err != nil {
 		return err
 	}
-	next.PositionHistory = p.extendedHistory(next.History, snapshot)
-	next.Time = p.readTime(snapshot)
 	omitted := next.Fit()
 	if next.Equal(p.lastCheckpoint) {
 		return nil
@@ -65,16 +64,24 @@ func (p *Pipeline) writeCheckpoint(ctx context.Context) error {
 func (p *Pipeline) eventCheckpoint(ctx context.Context) (checkpoint.Checkpoint, outbox.Snapshot, error) {
 	snapshot := p.Outbox.Snapshot()
 	c := newCheckpoint(snapshot, p.epoch)
+	c.PositionHistory, c.Time = p.extendedHistory(snapshot), p.readTime(snapshot)
+	if c.Position == source.ResetPosition && len(c.PositionHistory) > 0 {
+		c.Time = c.PositionHistory[0].Time
+	}
 	return c, snapshot, p.addWaiting(ctx, &c, snapshot)
 }
 
 // extendedHistory returns the position history of the next checkpoint. Positions of another
-// history of the API server's store are useless.
-func (p *Pipeline) extendedHistory(history string, s outbox.Snapshot) []checkpoint.TimedPosition {
-	if p.lastCheckpoint.History == history {
-		return checkpoint.ExtendPositionHistory(p.lastCheckpoint.PositionHistory, s.Position, s.Newest)
+// history of the API server's store are useless. A history that a reset began starts with it.
+func (p *Pipeline) extendedHistory(s outbox.Snapshot) []checkpoint.TimedPosition {
+	var last []checkpoint.TimedPosition
+	if p.lastCheckpoint.History == s.History {
+		last = p.lastCheckpoint.PositionHistory
 	}
-	return checkpoint.ExtendPositionHistory(nil, s.Position, s.Since)
+	if len(last) == 0 && s.History != "" {
+		last = checkpoint.ExtendPositionHistory(nil, source.ResetPosition, s.Since)
+	}
+	return checkpoint.ExtendPositionHistory(last, s.Position, s.Newest)
 }
 
 // neededSince returns outbox.State.Since for a history that begins now. Another leader that reads
@@ -89,14 +96,10 @@ func (p *Pipeline) neededSince(ctx context.Context) (time.Time, error) {
 		return time.Time{}, err
 	}
 	needed := neededPosition(outbox.DeliveredOffsets{Default: c.Position, Receivers: c.Behind, Waiting: c.Waiting})
-	switch {
-	case needed >= c.Position:
+	if needed >= c.Position && c.Position != source.ResetPosition {
 		return snapshot.Newest, nil
-	case p.lastCheckpoint.History != snapshot.History: // it does not contain the last reset yet
-		return snapshot.Since, nil
-	default:
-		return p.lastCheckpoint.TimeOf(needed), nil
 	}
+	return c.TimeOf(max(needed, source.ResetPosition)), nil
 }
 
 // lockCheckpoint waits until no checkpoint is written.

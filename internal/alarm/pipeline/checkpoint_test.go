@@ -285,51 +285,93 @@ func TestCheckpointContainsOnlyReceiversThatAreBehind(t *testing.T) {
 func TestAfterAResetTheTimeOfThePositionIsThatOfWhatWaits(t *testing.T) {
 	begin, later := time.Unix(1_800_000_000, 0).UTC(), time.Unix(1_800_000_100, 0).UTC()
 	refused := errors.New("the API server does not answer")
-	reset := func(t *testing.T, p *Pipeline, position uint64) {
+	read := func(t *testing.T, p *Pipeline, position uint64, reset *source.Reset) {
 		t.Helper()
-		must(t, p.handle(t.Context(), source.Batch{Position: position, Time: later, Reset: &source.Reset{}}))
+		must(t, p.handle(t.Context(), source.Batch{Position: position, Time: later, Reset: reset}))
 	}
+	reset := func(t *testing.T, p *Pipeline) {
+		t.Helper()
+		read(t, p, source.ResetPosition, &source.Reset{})
+	}
+	waits := []checkpoint.TimedPosition{{Position: source.ResetPosition, Time: begin.Unix()}}
 	for name, tc := range map[string]struct {
 		nothingWaits bool
 		restore      func(*testing.T, *Pipeline, *memoryCheckpoint)
-		want         checkpoint.TimedPosition
+		want         []checkpoint.TimedPosition
 	}{
 		"a message waits": {
-			restore: func(t *testing.T, p *Pipeline, _ *memoryCheckpoint) { reset(t, p, 1) },
-			want:    checkpoint.TimedPosition{Position: 1, Time: begin.Unix()},
+			restore: func(t *testing.T, p *Pipeline, _ *memoryCheckpoint) { reset(t, p) },
+			want:    waits,
 		},
 		"nothing waits": {
 			nothingWaits: true,
-			restore:      func(t *testing.T, p *Pipeline, _ *memoryCheckpoint) { reset(t, p, 1) },
-			want:         checkpoint.TimedPosition{Position: 1, Time: later.Unix()},
+			restore:      func(t *testing.T, p *Pipeline, _ *memoryCheckpoint) { reset(t, p) },
+			want:         []checkpoint.TimedPosition{{Position: source.ResetPosition, Time: later.Unix()}},
 		},
 		"the operator is killed before it writes the checkpoint": {
 			restore: func(t *testing.T, p *Pipeline, m *memoryCheckpoint) {
 				m.fail(refused)
-				reset(t, p, 1)
+				reset(t, p)
 				m.fail(nil)
 				_, err := New(p.Config).takeOver(t.Context())
 				must(t, err)
 			},
-			want: checkpoint.TimedPosition{Position: 1, Time: begin.Unix()},
+			want: waits,
+		},
+		"the checkpoint is not written before all Events are listed": {
+			restore: func(t *testing.T, p *Pipeline, m *memoryCheckpoint) {
+				m.fail(refused)
+				reset(t, p)
+				read(t, p, 9, nil)
+				m.fail(nil)
+				must(t, p.writeCheckpoint(t.Context()))
+			},
+			want: append(waits, checkpoint.TimedPosition{Position: 9, Time: later.Unix()}),
 		},
 		"another restore follows before the checkpoint is written": {
 			restore: func(t *testing.T, p *Pipeline, m *memoryCheckpoint) {
 				m.fail(refused)
-				reset(t, p, 7)
+				reset(t, p)
 				m.fail(nil)
-				reset(t, p, 5)
+				reset(t, p)
 			},
-			want: checkpoint.TimedPosition{Position: 5, Time: begin.Unix()},
+			want: waits,
+		},
+		"another restore follows before all Events are listed": {
+			restore: func(t *testing.T, p *Pipeline, _ *memoryCheckpoint) {
+				reset(t, p)
+				_, err := p.Outbox.DropReceiver(t.Context(), "plain")
+				must(t, err)
+				reset(t, p)
+			},
+			want: waits,
 		},
 		"the checkpoint is deleted afterwards": {
 			restore: func(t *testing.T, p *Pipeline, m *memoryCheckpoint) {
-				reset(t, p, 1)
+				reset(t, p)
 				*m = memoryCheckpoint{}
 				_, err := New(p.Config).takeOver(t.Context())
 				must(t, err)
 			},
-			want: checkpoint.TimedPosition{Position: 1, Time: later.Unix()},
+			want: waits,
+		},
+		"other replicas take over before all Events are listed": {
+			restore: func(t *testing.T, p *Pipeline, _ *memoryCheckpoint) {
+				reset(t, p)
+				for range 2 {
+					store, err := outbox.Open(t.Context(), t.TempDir())
+					must(t, err)
+					t.Cleanup(func() { must(t, store.Close()) })
+					config := p.Config
+					config.Outbox = store
+					start, err := New(config).takeOver(t.Context())
+					must(t, err)
+					if !start.Time.Equal(begin) {
+						t.Errorf("it reads what is newer than %v, want %v", start.Time, begin)
+					}
+				}
+			},
+			want: waits,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -350,8 +392,11 @@ func TestAfterAResetTheTimeOfThePositionIsThatOfWhatWaits(t *testing.T) {
 				p.Clock.(*clocktesting.FakeClock).SetTime(later)
 			}
 			tc.restore(t, p, m)
-			if diff := cmp.Diff([]checkpoint.TimedPosition{tc.want}, m.last.PositionHistory); diff != "" {
+			if diff := cmp.Diff(tc.want, m.last.PositionHistory); diff != "" {
 				t.Error(diff)
+			}
+			if got := m.last.TimeOf(source.ResetPosition).Unix(); got != tc.want[0].Time {
+				t.Errorf("the time of the reset is %d, want %d", got, tc.want[0].Time)
 			}
 		})
 	}

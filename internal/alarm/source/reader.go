@@ -58,7 +58,7 @@ func newReader(source *Source, start Start, remembered *counts, out chan<- chang
 		newest: start.Time,
 		needed: start.Needed,
 	}
-	if start.Position == resetPosition {
+	if start.Position == ResetPosition {
 		r.rewind()
 	}
 	return r

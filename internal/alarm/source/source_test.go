@@ -342,7 +342,7 @@ func TestAnUnfinishedResetContinues(t *testing.T) {
 	restored := brings(stays, added(event(1, 12, 2)), added(event(2, 14, 3)), listEnd(15))
 	script, cfg := serve(t, 15, restored)
 	m := newMemory()
-	m.position = resetPosition
+	m.position = ResetPosition
 	uid := string(eventstream.UID(2))
 	m.counts[uid] = alarm.EventCount{UID: uid, Count: 1, Position: 400}
 	run(t, quick(t, cfg), m.start(), m.commit)
