@@ -116,12 +116,13 @@ fuzz: ## Run each fuzz target for a short while (FUZZTIME=10s)
 # each feature. An installation has the roles of the features that it enables.
 RBAC_common      := internal/operator internal/kube pkg/events
 RBAC_alarm       := internal/controller/alarm internal/controller/receiver internal/alarm/enrich internal/alarm/source internal/alarm/checkpoint
+RBAC_alarm-secrets := internal/alarm/receiver
 RBAC_secretshare := internal/controller/secretshare
 RBAC_jupyter     := internal/controller/jupyter internal/alarm/source
 RBAC_appservice  := internal/controller/appservice internal/alarm/source
 RBAC_appservice-exec  := pkg/podexec
 RBAC_appservice-proxy := pkg/healthcheck
-ROLES            := common alarm secretshare jupyter appservice appservice-exec appservice-proxy
+ROLES            := common alarm alarm-secrets secretshare jupyter appservice appservice-exec appservice-proxy
 role_name         = $(if $(filter common,$1),bongsu,bongsu-$1)
 
 .PHONY: generate

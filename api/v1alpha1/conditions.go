@@ -91,6 +91,9 @@ const (
 	// ReasonSecretNotFound: a Secret that the receiver names does not exist, or does not
 	// contain the key.
 	ReasonSecretNotFound = "SecretNotFound"
+	// ReasonSecretForbidden: the operator lacks the permission to read a Secret that the receiver
+	// names. It tries again each minute.
+	ReasonSecretForbidden = "SecretForbidden"
 	// ReasonInvalidSecret: the value in the Secret is not valid, for example not a URL.
 	ReasonInvalidSecret = "InvalidSecret"
 	// ReasonAddressNotAllowed: AlarmReceivers cannot use the host or its address, or the

@@ -40,7 +40,7 @@ again to upgrade. An upgrade writes only objects that have changed. It removes o
 that an earlier --apply created and that are no longer needed, but never kinds.`,
 		Example: `  bongsu install | kubectl apply -f -
   bongsu install --apply --set image.repository=registry.example/bongsu
-  bongsu install --apply --set 'controllers={alarm,secretshare}' --set replicas=1
+  bongsu install --apply --set 'controllers={alarm,alarm-secrets,secretshare}' --set replicas=1
   bongsu install -f values.yaml -o json`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {

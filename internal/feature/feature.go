@@ -16,6 +16,8 @@ type Feature string
 const (
 	// Alarm is for alarms and receivers of both kinds.
 	Alarm Feature = "alarm"
+	// AlarmSecrets extends Alarm by a watch of all Secrets, for those that receivers name.
+	AlarmSecrets Feature = "alarm-secrets"
 	// SecretShare is for SecretShares, ClusterSecretShares and SecretShareGrants.
 	SecretShare Feature = "secretshare"
 	// Jupyter is for notebooks.
@@ -30,12 +32,14 @@ const (
 
 // All returns all features.
 func All() []Feature {
-	return []Feature{Alarm, SecretShare, Jupyter, AppService, AppServiceExec, AppServiceProxy}
+	return []Feature{Alarm, AlarmSecrets, SecretShare, Jupyter, AppService, AppServiceExec, AppServiceProxy}
 }
 
 // Needs returns the feature that f extends, and false if f extends none.
 func (f Feature) Needs() (Feature, bool) {
 	switch f {
+	case AlarmSecrets:
+		return Alarm, true
 	case AppServiceExec, AppServiceProxy:
 		return AppService, true
 	default:

@@ -21,7 +21,7 @@ func TestWhatIsChosenIsKnownAndNamedOnce(t *testing.T) {
 		"all":                   {feature.Names(feature.All()), feature.All(), ""},
 		"with what extends it":  {[]string{"appservice-proxy", "appservice"}, []feature.Feature{feature.AppService, feature.AppServiceProxy}, ""},
 		"without what it needs": {[]string{"alarm", "appservice-exec"}, nil, `"appservice-exec" needs "appservice"`},
-		"none":                  {nil, nil, "use alarm, secretshare, jupyter, appservice"},
+		"none":                  {nil, nil, "use alarm, alarm-secrets, secretshare, jupyter, appservice"},
 		"one that is not":       {[]string{"alarm", "alarms"}, nil, `"alarms"`},
 		"an empty name":         {[]string{""}, nil, `""`},
 		"of the wrong spelling": {[]string{"Alarm"}, nil, `"Alarm"`},

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -29,6 +30,7 @@ import (
 	"github.com/bongsu-io/bongsu/internal/controller/alarm"
 	"github.com/bongsu-io/bongsu/internal/controller/receiver"
 	"github.com/bongsu-io/bongsu/internal/controller/status"
+	"github.com/bongsu-io/bongsu/internal/feature"
 	"github.com/bongsu-io/bongsu/internal/kube"
 	"github.com/bongsu-io/bongsu/internal/operator/options"
 	"github.com/bongsu-io/bongsu/internal/policies"
@@ -225,8 +227,10 @@ func (a *App) addAlarmControllers(ctx context.Context, as *assembly, counts *cou
 		return nil, err
 	}
 	all := &alarms{policies: as.policies}
-	watch := kube.NewSecretWatch(all.enqueue)
-	as.secrets = append(as.secrets, watch)
+	watch, watched := kube.NewSecretWatch(all.enqueue), slices.Contains(as.features, feature.AlarmSecrets)
+	if watched {
+		as.secrets = append(as.secrets, watch)
+	}
 	cl := a.manager.GetClient()
 	sinks := alarmreceiver.NewSinks(guarded, as.Out, realClock)
 	sinks.Cluster, sinks.HelloName, sinks.BodyFailed = as.clusterName, as.Options.SMTPHelloName, as.bodyFailed
@@ -235,7 +239,7 @@ func (a *App) addAlarmControllers(ctx context.Context, as *assembly, counts *cou
 	}
 	forAlarms := alarm.Dependencies{Client: cl, Live: a.manager.GetAPIReader(), Compiler: compiler, Alarms: inForce, Changes: changes, Metrics: as.Metrics, Recorder: recorder, Policies: as.policies, Clock: realClock}
 	forReceivers := receiver.Dependencies{
-		Client: cl, Live: a.manager.GetAPIReader(), Secrets: watch, Dispatcher: dispatcher,
+		Client: cl, Live: a.manager.GetAPIReader(), Secrets: watch, Unwatched: !watched, Dispatcher: dispatcher,
 		Recorder: recorder, Policies: as.policies, Sinks: sinks,
 	}
 	all.alarm, all.clusterAlarm = alarm.NewAlarm(forAlarms), alarm.NewClusterAlarm(forAlarms)

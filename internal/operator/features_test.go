@@ -1,6 +1,7 @@
 package operator_test
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -11,8 +12,10 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	apitypes "k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
@@ -40,7 +43,11 @@ func TestEachFeatureWorksWithItsOwnPermissionsAndNeedsNoOthers(t *testing.T) {
 	} {
 		t.Run(string(chosen), func(t *testing.T) {
 			c := cluster.Shared(t)
-			o, user := c.StartOperatorFor(t, []feature.Feature{chosen})
+			features := []feature.Feature{chosen}
+			if chosen == feature.Alarm {
+				features = append(features, feature.AlarmSecrets)
+			}
+			o, user := c.StartOperatorFor(t, features)
 			works(&work{Cluster: c, WithT: NewWithT(t), t: t, operator: o, namespace: c.Namespace(t, nil)})
 			requests := audit.Requests(t, c.AuditLog(), user)
 			g := NewWithT(t)
@@ -48,6 +55,40 @@ func TestEachFeatureWorksWithItsOwnPermissionsAndNeedsNoOthers(t *testing.T) {
 			g.Expect(missing(t, o.Metrics)).To(BeEmpty())
 			g.Expect(requested(requests)).To(HaveEach(BeElementOf(kindsOf[chosen])))
 		})
+	}
+}
+
+// A namespace's administrator can let the operator read the Secrets of receivers there, if it may not
+// read all Secrets.
+func TestWithoutAllSecretsAReceiverNeedsARoleInItsNamespace(t *testing.T) {
+	c := cluster.Shared(t)
+	o, user := c.StartOperatorFor(t, []feature.Feature{feature.Alarm})
+	w := &work{Cluster: c, WithT: NewWithT(t), t: t, operator: o, namespace: c.Namespace(t, nil)}
+	w.secret("hook", "url", "https://hooks.slack.com/services/a/b/c")
+	w.manifest("AlarmReceiver", "slack", "slack: {webhookURLSecretRef: {name: hook}}")
+	receiver := &v1alpha1.AlarmReceiver{}
+	ready := func() *metav1.Condition {
+		w.Expect(c.Client.Get(t.Context(), w.key("slack"), receiver)).To(Succeed())
+		return meta.FindStatusCondition(receiver.Status.Conditions, v1alpha1.ConditionReady)
+	}
+	w.Eventually(ready).WithTimeout(patience).Should(HaveValue(And(
+		HaveField("Reason", v1alpha1.ReasonSecretForbidden),
+		HaveField("Message", ContainSubstring("the operator may not read Secret "+w.namespace+"/hook: ask an administrator of namespace "+w.namespace)))))
+	w.create(&rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "bongsu-receiver-secrets"},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "bongsu-receiver-secrets"},
+		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}},
+	})
+	for i := 0; i < 60 && ready().Status != metav1.ConditionTrue; i++ { // the API server can learn of the role late
+		patch := fmt.Sprintf(`{"metadata":{"annotations":{"try":"%d"}}}`, i)
+		w.Expect(c.Client.Patch(t.Context(), receiver, client.RawPatch(apitypes.MergePatchType, []byte(patch)))).To(Succeed())
+		time.Sleep(time.Second)
+	}
+	w.Expect(ready()).To(HaveValue(HaveField("Status", metav1.ConditionTrue)))
+	for _, r := range audit.Requests(t, c.AuditLog(), user) {
+		if r.Resource == "secrets" {
+			w.Expect(r.Verb).To(Equal("get"))
+		}
 	}
 }
 

@@ -19,11 +19,12 @@ app.kubernetes.io/part-of: bongsu
 {{- define "bongsu.unusedRoles" -}}
 {{- $names := list }}
 {{- $chosen := .Values.controllers }}
-{{- range list "alarm" "secretshare" "jupyter" "appservice" "appservice-exec" "appservice-proxy" }}
+{{- range list "alarm" "alarm-secrets" "secretshare" "jupyter" "appservice" "appservice-exec" "appservice-proxy" }}
+  {{- $extended := splitList "-" . | first }}
   {{- if not (has . $chosen) }}
     {{- $names = append $names (printf "bongsu-%s" .) }}
-  {{- else if and (hasPrefix "appservice-" .) (not (has "appservice" $chosen)) }}
-    {{- fail (printf "controllers: %s needs appservice: add it, or remove %s" . .) }}
+  {{- else if not (has $extended $chosen) }}
+    {{- fail (printf "controllers: %s needs %s: add it, or remove %s" . $extended .) }}
   {{- end }}
 {{- end }}
 {{- if not (has "alarm" .Values.controllers) }}{{ $names = concat $names (list "bongsu-changes" "bongsu-changes-builtin") }}{{ end }}

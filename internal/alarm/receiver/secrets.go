@@ -2,6 +2,7 @@ package receiver
 
 import (
 	"context"
+	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -48,6 +49,11 @@ func allOf(r *v1alpha1.SecretReference) secretKey {
 	return secretKey{NamespacedName: types.NamespacedName{Namespace: r.Namespace, Name: r.Name}}
 }
 
+// Receivers name Secrets with addresses and tokens. These are read one by one. The metadata
+// of all Secrets is watched for changes. A role cannot list names that are not known in
+// advance.
+// +kubebuilder:rbac:groups="",resources=secrets,verbs=get;list;watch
+
 // all reads a Secret and records its version. It returns nil if the receiver names none.
 func (b *construction) all(ctx context.Context, ref secretKey) (map[string][]byte, error) {
 	if ref.Name == "" {
@@ -58,9 +64,23 @@ func (b *construction) all(ctx context.Context, ref secretKey) (map[string][]byt
 	if apierrors.IsNotFound(err) {
 		return nil, configError(v1alpha1.ReasonSecretNotFound, "Secret %s does not exist: create it, or correct the reference", ref.NamespacedName)
 	}
+	if err != nil {
+		return nil, &UnreadSecretError{Secret: ref.NamespacedName, Err: err}
+	}
 	b.versions = append(b.versions, string(secret.UID)+"/"+secret.ResourceVersion)
-	return secret.Data, err
+	return secret.Data, nil
 }
+
+// UnreadSecretError is the error of the API server for a Secret that exists, or can exist.
+type UnreadSecretError struct {
+	Secret types.NamespacedName
+	Err    error
+}
+
+func (e *UnreadSecretError) Error() string { return fmt.Sprintf("read Secret %s: %v", e.Secret, e.Err) }
+
+// Unwrap returns the error of the API server.
+func (e *UnreadSecretError) Unwrap() error { return e.Err }
 
 // value reads one key of a Secret. It is empty if the receiver names none.
 func (b *construction) value(ctx context.Context, ref secretKey) (string, error) {

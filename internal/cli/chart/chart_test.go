@@ -154,6 +154,7 @@ func TestInvalidValuesAreRefusedByName(t *testing.T) {
 		"unknown controller":  {"controllers={alarms}", []string{"/controllers/0", "secretshare"}},
 		"no controller":       {"controllers=", []string{"/controllers"}},
 		"an extension alone":  {"controllers={alarm,appservice-exec}", []string{"controllers: appservice-exec needs appservice"}},
+		"no alarms":           {"controllers={jupyter,alarm-secrets}", []string{"controllers: alarm-secrets needs alarm"}},
 		"not a CIDR":          {"alarms.allowedReceiverAddresses={10.0.0.1}", []string{"/alarms/allowedReceiverAddresses/0"}},
 		"not a denied CIDR":   {"alarms.deniedReceiverAddresses={10.0.0.1}", []string{"/alarms/deniedReceiverAddresses/0"}},
 		"a URL for a host":    {"alarms.allowedReceiverHosts={https://a.example}", []string{"/alarms/allowedReceiverHosts/0"}},

@@ -158,7 +158,7 @@ func TestUpgradesWriteAndRemoveOnlyWhatDiffers(t *testing.T) {
 		Name: "bongsu-auditors", Labels: map[string]string{install.LabelPartOf: install.PartOf},
 	}}
 	g.Expect(c.Client.Create(t.Context(), foreign)).To(Succeed())
-	output = upgrade(t, c, render(t, "controllers={alarm}", "persistence.enabled=true", "replicas=1"))
+	output = upgrade(t, c, render(t, "controllers={alarm,alarm-secrets}", "persistence.enabled=true", "replicas=1"))
 	g.Expect(output).To(And(
 		ContainSubstring("removed ClusterRole bongsu-secretshare"),
 		ContainSubstring("removed Deployment bongsu-system/bongsu"),
@@ -170,7 +170,7 @@ func TestUpgradesWriteAndRemoveOnlyWhatDiffers(t *testing.T) {
 	for _, role := range roles.Items {
 		names = append(names, role.Name)
 	}
-	g.Expect(names).To(ConsistOf("bongsu", "bongsu-alarm", "bongsu-changes", "bongsu-changes-builtin", "bongsu-edit", "bongsu-metrics", "bongsu-view", "bongsu-auditors"))
+	g.Expect(names).To(ConsistOf("bongsu", "bongsu-alarm", "bongsu-alarm-secrets", "bongsu-receiver-secrets", "bongsu-changes", "bongsu-changes-builtin", "bongsu-edit", "bongsu-metrics", "bongsu-view", "bongsu-auditors"))
 }
 
 // Otherwise a flood of requests by a tenant would delay or reject the operator's requests.

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -51,6 +52,9 @@ type SecretWatcher interface {
 	Watch(receiver kube.Key, secrets ...types.NamespacedName)
 }
 
+// rereadSecrets is how often Secrets are read that are not watched.
+const rereadSecrets = time.Minute
+
 // workers limits how many Secrets are read and statuses written at the same time.
 const workers = 4
 
@@ -67,8 +71,10 @@ type Reconciler struct {
 type Dependencies struct {
 	Client client.Client
 	// Live reads Secrets from the API server: they are not cached.
-	Live       client.Reader
-	Secrets    SecretWatcher
+	Live    client.Reader
+	Secrets SecretWatcher
+	// Unwatched means that Secrets are read again each minute, because the operator may not watch all.
+	Unwatched  bool
 	Dispatcher Dispatcher
 	// Recorder returns the recorder of a kind.
 	Recorder func(kind string) *status.Recorder
@@ -114,11 +120,6 @@ func (r *Reconciler) SetUp(mgr ctrl.Manager) error {
 // The status shows problems and counts.
 // +kubebuilder:rbac:groups=bongsu.io,resources=alarmreceivers/status,verbs=update
 // +kubebuilder:rbac:groups=bongsu.io,resources=clusteralarmreceivers/status,verbs=update
-//
-// Receivers name Secrets with addresses and tokens. These are read one by one. The metadata
-// of all Secrets is watched for changes. A role cannot list names that are not known in
-// advance.
-// +kubebuilder:rbac:groups="",resources=secrets,verbs=get;list;watch
 
 // Reconcile configures one receiver and writes its status.
 func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
@@ -129,8 +130,18 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		func(ctx context.Context, _ string) (status.Result, error) {
 			result, err := r.configure(ctx, object, key)
 			result.Delivery = r.delivery(key.String(), object)
+			result.RequeueAfter = r.rereadAfter(object, result)
 			return result, err
 		})
+}
+
+// rereadAfter returns when the Secrets of a receiver are read again without a change that was observed;
+// zero is never. The permission to read one can come at any time.
+func (r *Reconciler) rereadAfter(object Object, result status.Result) time.Duration {
+	if r.Unwatched && len(receiver.SecretsOf(object)) > 0 || result.Reason == v1alpha1.ReasonSecretForbidden {
+		return rereadSecrets
+	}
+	return 0
 }
 
 func (r *Reconciler) forget(key kube.Key) {
@@ -161,6 +172,10 @@ func (r *Reconciler) configure(ctx context.Context, object Object, key kube.Key)
 		r.disable(key, object)
 		return status.Result{Reason: invalid.Reason, Message: invalid.Message}, nil
 	}
+	if unread, ok := errors.AsType[*receiver.UnreadSecretError](err); ok && apierrors.IsForbidden(err) {
+		r.disable(key, object)
+		return forbidden(unread.Secret), nil
+	}
 	if err != nil {
 		return status.Result{}, err
 	}
@@ -169,6 +184,11 @@ func (r *Reconciler) configure(ctx context.Context, object Object, key kube.Key)
 	}
 	r.Dispatcher.Configure(built)
 	return r.deliveries(key.String()), nil
+}
+
+func forbidden(secret types.NamespacedName) status.Result {
+	return status.Result{Reason: v1alpha1.ReasonSecretForbidden, Message: fmt.Sprintf("the operator may not read Secret %s: "+
+		"ask an administrator of namespace %s to bind the ClusterRole bongsu-receiver-secrets to the operator there", secret, secret.Namespace)}
 }
 
 // namespaceUID returns the UID of the receiver's namespace, or "" for none. The Dispatcher asks the API

@@ -73,3 +73,27 @@ func TestMessagesThatAreSetAsideAreReported(t *testing.T) {
 		})
 	}
 }
+
+func TestSecretsThatAreNotWatchedAreReadAgain(t *testing.T) {
+	withSecret := &v1alpha1.AlarmReceiver{}
+	withSecret.Spec.Slack = &v1alpha1.SlackReceiver{WebhookURLSecretRef: &v1alpha1.SecretURLReference{Key: "url"}}
+	for name, tc := range map[string]struct {
+		unwatched bool
+		object    Object
+		reason    string
+		want      time.Duration
+	}{
+		"watched":                          {false, withSecret, "", 0},
+		"watched, without the permission":  {false, withSecret, v1alpha1.ReasonSecretForbidden, rereadSecrets},
+		"unwatched":                        {true, withSecret, "", rereadSecrets},
+		"unwatched, and it does not exist": {true, withSecret, v1alpha1.ReasonSecretNotFound, rereadSecrets},
+		"no Secret":                        {true, &v1alpha1.AlarmReceiver{}, "", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := &Reconciler{Dependencies: Dependencies{Unwatched: tc.unwatched}}
+			if got := r.rereadAfter(tc.object, status.Result{Reason: tc.reason}); got != tc.want {
+				t.Errorf("got %v, want %v", got, tc.want)
+			}
+		})
+	}
+}

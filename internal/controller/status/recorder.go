@@ -52,9 +52,9 @@ type Result struct {
 	MuteFrom, MuteUntil time.Time
 	// Acknowledgements is spec.acknowledgements of an alarm.
 	Acknowledgements []v1alpha1.AlarmAcknowledgement
-	// Unchanged means that the status stays as it is. The object is configured again after
-	// RequeueAfter, which is zero for never.
-	Unchanged    bool
+	// Unchanged means that the status stays as it is.
+	Unchanged bool
+	// RequeueAfter is when the object is configured again at the latest; zero is never.
 	RequeueAfter time.Duration
 }
 
@@ -183,7 +183,7 @@ func (r *Recorder) report(ctx context.Context, object AlarmObject, subject strin
 			return 0, err
 		}
 	}
-	return step.Sooner(repeat, expires, muteChanges, groupsEnd), nil
+	return step.Sooner(repeat, expires, muteChanges, groupsEnd, result.RequeueAfter), nil
 }
 
 func (r *Recorder) setReady(object AlarmObject, result Result) {
