@@ -27,6 +27,8 @@ type SecretMeta struct {
 	// Version is the resourceVersion.
 	Version             string
 	Labels, Annotations map[string]string
+	// Held are the finalizers of a Secret that is being deleted.
+	Held []string
 }
 
 // SecretHandler handles the changes of all Secrets of the cluster.
@@ -123,7 +125,7 @@ func (s reflectorStore) onUpdate(o any) error {
 	}
 	secret := SecretMeta{
 		NamespacedName: nameOf(m), UID: m.GetUID(), Version: m.GetResourceVersion(),
-		Labels: m.GetLabels(), Annotations: m.GetAnnotations(),
+		Labels: m.GetLabels(), Annotations: m.GetAnnotations(), Held: held(m),
 	}
 	for _, h := range s.handlers {
 		h.OnUpdate(s.ctx, secret)
@@ -142,8 +144,16 @@ func (s reflectorStore) Transformer() cache.TransformFunc {
 		return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
 			Namespace: m.GetNamespace(), Name: m.GetName(), UID: m.GetUID(), ResourceVersion: m.GetResourceVersion(),
 			Labels: m.GetLabels(), Annotations: ownAnnotations(m.GetAnnotations()),
+			DeletionTimestamp: m.GetDeletionTimestamp(), Finalizers: held(m),
 		}}, nil
 	}
+}
+
+func held(m metav1.Object) []string {
+	if m.GetDeletionTimestamp() == nil {
+		return nil
+	}
+	return m.GetFinalizers()
 }
 
 // ownAnnotations returns the annotations of Bongsu.

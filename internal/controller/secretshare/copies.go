@@ -27,6 +27,8 @@ type copyState struct {
 	content string
 	// exact means that this version has no metadata of others; see [share.IsExact].
 	exact bool
+	// held are the finalizers of a copy that is being deleted.
+	held []string
 }
 
 // identity is what a rule has in common with its predecessors. Equal ones share their memory. It is
@@ -68,6 +70,7 @@ func (s *store) OnUpdate(_ context.Context, secret kube.SecretMeta) {
 	}
 	if share.RuleOf(secret.Annotations) != "" {
 		c := newCopyState(secret.Annotations, secret.UID, secret.Version)
+		c.held = secret.Held
 		s.addCopy(secret.NamespacedName, c)
 		s.enqueueCopiesOf(c, secret.Namespace)
 	} else {

@@ -6,13 +6,16 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/internal/controller/secretshare/share"
+	"github.com/bongsu-io/bongsu/internal/kube"
 )
 
 // newProtectedFixture returns a fixture with Secrets in the protected namespace kube-system
@@ -116,5 +119,70 @@ func TestACopyThatIsBeingDeletedDoesNotBlockTheDeletionOfItsRule(t *testing.T) {
 	r.expectNoCopy()
 	if held.DeletionTimestamp == nil || !slices.Contains(held.Finalizers, "example.com/foreign") || share.RuleOf(held.Annotations) == "" {
 		t.Errorf("the Secret with a foreign finalizer is not being deleted: %+v", held.ObjectMeta)
+	}
+}
+
+// reported returns the notes of the Warnings on copies.
+func (r *fixture) reported() (notes []string) {
+	r.t.Helper()
+	var list eventsv1.EventList
+	r.must(r.List(r.t.Context(), &list))
+	for i := range list.Items {
+		if e := &list.Items[i]; e.Reason == v1alpha1.ReasonCopyFailed && e.Regarding.Kind == "Secret" {
+			notes = append(notes, e.Note)
+		}
+	}
+	return notes
+}
+
+const waitsForFinalizer = "the Secret is being deleted, and waits until these finalizers are removed: example.com/foreign"
+
+func TestACopyThatAFinalizerHoldsIsReportedInsteadOfReplacedAgainAndAgain(t *testing.T) {
+	r := newSyncedFixture(t)
+	copied := r.secret("target")
+	copied.Finalizers, copied.Immutable, copied.Data = []string{"example.com/foreign"}, new(true), map[string][]byte{"key": []byte("edited")}
+	r.must(r.Update(t.Context(), copied))
+	r.observe(copied)
+	r.retries = nil
+	for range 5 {
+		r.converge()
+		r.queue = append(r.queue, workItem{kube.Key{Kind: v1alpha1.KindClusterSecretShare, Name: "rule"}, "target"})
+	}
+	raced := 0
+	for _, after := range r.retries {
+		if after == raceRetry {
+			raced++
+		}
+	}
+	if last := r.retries[len(r.retries)-1]; raced > 1 || last < minRetry {
+		t.Errorf("the copy is retried after %v", r.retries)
+	}
+	if _, message := r.reasonOf("rule"); !strings.Contains(message, waitsForFinalizer) {
+		t.Errorf("the rule reports %q", message)
+	}
+	if notes := r.reported(); len(notes) != 1 || !strings.HasSuffix(notes[0], waitsForFinalizer) {
+		t.Errorf("the Events say %q", notes)
+	}
+	held := r.secret("target")
+	held.Finalizers = nil
+	r.must(r.Update(t.Context(), held))
+	r.store().OnDelete(t.Context(), client.ObjectKeyFromObject(held))
+	r.converge()
+	r.expectCopy("first")
+	r.expectReady(v1alpha1.ReasonReady)
+}
+
+func TestACopyThatIsNotWantedAndThatAFinalizerHoldsIsReported(t *testing.T) {
+	r := newSyncedFixture(t)
+	copied := r.secret("target")
+	copied.Finalizers = []string{"example.com/foreign"}
+	r.must(r.Update(t.Context(), copied))
+	r.observe(copied)
+	r.exclude()
+	r.converge()
+	r.observe(r.secret("target"))
+	r.converge()
+	if notes := r.reported(); len(notes) != 1 || !strings.HasSuffix(notes[0], waitsForFinalizer) {
+		t.Errorf("the Events say %q", notes)
 	}
 }

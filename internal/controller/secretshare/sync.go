@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"strings"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -308,6 +309,9 @@ func (s *namespaceSync) repair(ctx context.Context, key types.NamespacedName, li
 	case share.Update:
 		return s.updateCopy(ctx, key, share.Merge(live, s.copied), want)
 	case share.Replace:
+		if live.DeletionTimestamp != nil {
+			return &heldError{live.Finalizers}
+		}
 		if err := s.deleteCopy(ctx, key, live.UID, live.ResourceVersion); err != nil {
 			return err
 		}
@@ -343,6 +347,11 @@ func (s *namespaceSync) stateOf(secret *corev1.Secret, want share.Wanted) copySt
 func (s *namespaceSync) removeCopy(ctx context.Context, key types.NamespacedName, c copyState) error {
 	if s.plan.Rule.Spec.DeletionPolicy == v1alpha1.DeletionPolicyRetain {
 		return s.releaseCopy(ctx, key, c)
+	}
+	if len(c.held) > 0 {
+		s.reportFailure(ctx, key.Name, (&heldError{c.held}).Error())
+		s.store.recordRemoval(key) // it must not block the deletion of its rule
+		return nil
 	}
 	err := s.deleteCopy(ctx, key, c.uid, c.version)
 	if apierrors.IsNotFound(err) {
@@ -391,6 +400,13 @@ func (s *namespaceSync) releaseCopy(ctx context.Context, key types.NamespacedNam
 type conflictError struct{ text string }
 
 func (e *conflictError) Error() string { return e.text }
+
+// heldError means that a copy cannot be replaced, because it is being deleted and has finalizers.
+type heldError struct{ finalizers []string }
+
+func (e *heldError) Error() string {
+	return "the Secret is being deleted, and waits until these finalizers are removed: " + strings.Join(e.finalizers, ", ")
+}
 
 func isUnread(err error) bool {
 	_, ok := errors.AsType[*unreadError](err)

@@ -231,8 +231,15 @@ func (r *fixture) putSource(value string) {
 // observe delivers a watch event of a Secret to the store.
 func (r *fixture) observe(s *corev1.Secret) {
 	r.store().OnUpdate(r.t.Context(), kube.SecretMeta{
-		NamespacedName: client.ObjectKeyFromObject(s), UID: s.UID, Version: s.ResourceVersion, Annotations: s.Annotations,
+		NamespacedName: client.ObjectKeyFromObject(s), UID: s.UID, Version: s.ResourceVersion, Annotations: s.Annotations, Held: heldBy(s),
 	})
+}
+
+func heldBy(s *corev1.Secret) []string {
+	if s.DeletionTimestamp == nil {
+		return nil
+	}
+	return s.Finalizers
 }
 
 func (r *fixture) expectCopy(value string) {
