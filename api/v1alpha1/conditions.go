@@ -195,6 +195,8 @@ const (
 	// ReasonEventPositionReset: the position in the Events does not belong to this cluster's
 	// history, for example after an etcd restore. Reading continues from now.
 	ReasonEventPositionReset = "EventPositionReset"
+	// ReasonHeartbeat: the operator works. It emits this Event regularly if it is configured to.
+	ReasonHeartbeat = "Heartbeat"
 	// ReasonOutboxReset: the file of the outbox was damaged and was set aside. Delivery
 	// continues from the checkpoint in the cluster.
 	ReasonOutboxReset = "OutboxReset"

@@ -103,7 +103,18 @@ func (a *App) addAlarms(ctx context.Context, as *assembly) error {
 	if recovery := a.outbox.Recovered(); recovery != nil {
 		recorder.OutboxReset(ctx, recovery)
 	}
-	return errors.Join(a.manager.Add(leaderOnly(alarmPipeline.Start)), a.addStandby(as.Config, as.events.Stuck))
+	return errors.Join(a.manager.Add(leaderOnly(alarmPipeline.Start)), a.addHeartbeat(as.Config), a.addStandby(as.Config, as.events.Stuck))
+}
+
+func (a *App) addHeartbeat(c Config) error {
+	if c.Options.HeartbeatInterval == 0 {
+		return nil
+	}
+	h := &heartbeat{
+		recorder:  events.NewRecorder(a.manager.GetClient(), realClock, "bongsu"),
+		namespace: c.Options.Namespace, every: c.Options.HeartbeatInterval, clock: realClock, log: c.Log.WithName("heartbeat"),
+	}
+	return a.manager.Add(leaderOnly(h.run))
 }
 
 // addStandby lets a leader that cannot commit step down, if another replica could lead.
@@ -213,6 +224,11 @@ func (c *alarms) prime(ctx context.Context) error {
 	return c.alarm.Prime(ctx)
 }
 
+// watchesSecrets reports whether the operator may watch all Secrets with a feature.
+func watchesSecrets(f feature.Feature) bool {
+	return f == feature.AlarmSecrets || f == feature.SecretShare || f == feature.Jupyter
+}
+
 // addAlarmControllers builds the controllers and adds them to the manager.
 func (a *App) addAlarmControllers(ctx context.Context, as *assembly, counts *counters.Counters, inForce *pipeline.Alarms, changes *objects.Source, dispatcher *notify.Dispatcher) (*alarms, error) {
 	compiler, err := match.NewCompiler()
@@ -227,7 +243,7 @@ func (a *App) addAlarmControllers(ctx context.Context, as *assembly, counts *cou
 		return nil, err
 	}
 	all := &alarms{policies: as.policies}
-	watch, watched := kube.NewSecretWatch(all.enqueue), slices.Contains(as.features, feature.AlarmSecrets)
+	watch, watched := kube.NewSecretWatch(all.enqueue), slices.ContainsFunc(as.features, watchesSecrets)
 	if watched {
 		as.secrets = append(as.secrets, watch)
 	}

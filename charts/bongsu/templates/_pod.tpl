@@ -96,6 +96,9 @@ topologySpreadConstraints:
 - {{ printf "--allowed-receiver-hosts=%s" (join "," .) | quote }}
 {{- end }}
 - --delivery-max-age={{ .Values.alarms.deliveryMaxAge }}
+{{- with .Values.alarms.heartbeatInterval }}
+- --heartbeat-interval={{ . }}
+{{- end }}
 {{- with .Values.alarms.smtpHelloName }}
 - --smtp-hello-name={{ . }}
 {{- end }}

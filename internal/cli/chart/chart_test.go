@@ -71,13 +71,13 @@ func TestTheDefaultValuesMatchTheOperator(t *testing.T) {
 func TestEveryOptionHasAValue(t *testing.T) {
 	got, flags := parse(t, render(t, "ops", "controllers={alarm}", `clusterName=prod\, east`, "alarms.deliveryMaxAge=2h",
 		"alarms.allowedReceiverAddresses={10.20.0.0/16,fd00::/8}", "alarms.deniedReceiverAddresses={203.0.113.0/24,2600::/32}",
-		"alarms.allowedReceiverHosts={hooks.slack.com,*.example.com,2600::1}", "alarms.smtpHelloName=bongsu.example.com", "alarms.outboxMaxSize=64Mi",
+		"alarms.allowedReceiverHosts={hooks.slack.com,*.example.com,2600::1}", "alarms.smtpHelloName=bongsu.example.com", "alarms.outboxMaxSize=64Mi", "alarms.heartbeatInterval=5m",
 		"jupyter.image=lab:1", "appService.image=cache:1", "protectedNamespaces={kube-system,payments}", "metrics.secure=false", "secretShare.defaultRule=false"))
 	want := options.Options{
 		Controllers: []string{"alarm"}, DataDir: "/var/lib/bongsu", LeaderElect: true, Namespace: "ops", ClusterName: "prod, east",
 		MetricsAddress: ":8080", HealthAddress: ":8081", AllowedAddresses: []string{"10.20.0.0/16", "fd00::/8"},
 		DeniedAddresses: []string{"203.0.113.0/24", "2600::/32"}, AllowedHosts: []string{"hooks.slack.com", "*.example.com", "2600::1"},
-		DeliveryMaxAge: 2 * time.Hour, SMTPHelloName: "bongsu.example.com", JupyterImage: "lab:1", AppServiceImage: "cache:1",
+		DeliveryMaxAge: 2 * time.Hour, HeartbeatInterval: 5 * time.Minute, SMTPHelloName: "bongsu.example.com", JupyterImage: "lab:1", AppServiceImage: "cache:1",
 		OutboxMaxBytes:      resource.QuantityValue{Quantity: resource.MustParse("64Mi")},
 		ProtectedNamespaces: []string{"kube-system", "payments"},
 	}

@@ -49,6 +49,8 @@ type Options struct {
 	AllowedHosts []string
 	// DeliveryMaxAge is the time after which an undelivered message is dropped.
 	DeliveryMaxAge time.Duration
+	// HeartbeatInterval is the time between two Events Heartbeat; 0 is none.
+	HeartbeatInterval time.Duration
 	// SMTPHelloName is the operator's name for mail servers. If it is empty, it is the
 	// operator's address.
 	SMTPHelloName string
@@ -108,6 +110,8 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 		"the only `hosts` that AlarmReceivers may use, such as hooks.slack.com or *.example.com (default: all)")
 	flags.DurationVar(&o.DeliveryMaxAge, "delivery-max-age", o.DeliveryMaxAge,
 		"drop messages that are not delivered after this `duration`")
+	flags.DurationVar(&o.HeartbeatInterval, "heartbeat-interval", o.HeartbeatInterval,
+		"emit an Event Heartbeat in each `interval`, for an alarm that reports its absence elsewhere; 0 is never")
 	flags.StringVar(&o.SMTPHelloName, "smtp-hello-name", o.SMTPHelloName,
 		"`name` of the operator in the greeting of mail servers (EHLO), a host name such as bongsu.example.com (default: its IP address)")
 	flags.Var(&o.OutboxMaxBytes, "outbox-max-bytes",
@@ -120,6 +124,13 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 
 // minOutbox is the smallest outbox in which the counts of many Events have space, too.
 var minOutbox = resource.MustParse("32Mi")
+
+// Limits of the interval of heartbeats. The longest is shorter than [events.RepeatEvery], so that
+// each has one name.
+const (
+	minHeartbeat = 30 * time.Second
+	maxHeartbeat = 30 * time.Minute
+)
 
 // Validate returns an error that contains every invalid option with the name of its flag.
 func (o *Options) Validate() error {
@@ -146,6 +157,9 @@ func (o *Options) Validate() error {
 	}
 	if o.DeliveryMaxAge < time.Minute {
 		errs = append(errs, fmt.Errorf("--delivery-max-age is %v; it must be at least 1m", o.DeliveryMaxAge))
+	}
+	if h := o.HeartbeatInterval; h != 0 && (h < minHeartbeat || h > maxHeartbeat) {
+		errs = append(errs, fmt.Errorf("--heartbeat-interval is %v; it must be 0, or from %v to %v", h, minHeartbeat, maxHeartbeat))
 	}
 	if o.OutboxMaxBytes.Cmp(minOutbox) < 0 {
 		errs = append(errs, fmt.Errorf("--outbox-max-bytes is %s; it must be at least %s", o.OutboxMaxBytes.String(), minOutbox.String()))

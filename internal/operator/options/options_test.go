@@ -107,6 +107,8 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 		"a star within a host":        {args: []string{"--allowed-receiver-hosts=a.*.example"}, want: []string{"--allowed-receiver-hosts", "a.*.example"}},
 		"all limits of receivers":     {args: []string{"--allowed-receiver-addresses=x", "--denied-receiver-addresses=y", "--allowed-receiver-hosts=*"}, want: []string{`"x"`, `"y"`, `"*"`}},
 		"address for a host name":     {args: []string{"--smtp-hello-name=[10.0.0.1]"}, want: []string{"--smtp-hello-name", "[10.0.0.1]"}},
+		"a heart that races":          {args: []string{"--heartbeat-interval=29s"}, want: []string{"--heartbeat-interval", "29s", "from 30s to 30m0s"}},
+		"a heart that stops":          {args: []string{"--heartbeat-interval=31m"}, want: []string{"--heartbeat-interval", "31m0s"}},
 		"several things at once":      {args: []string{"--data-dir=", "--delivery-max-age=0"}, want: []string{"--data-dir", "--delivery-max-age"}},
 		"two wrong lines in the file": {file: "a: 1\nb: 2\n", want: []string{`"a"`, `"b"`}},
 	} {
