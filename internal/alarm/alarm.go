@@ -69,6 +69,10 @@ func (e *Event) IsForeign() bool {
 	return e.Namespace != of && (of != "" || e.Namespace != metav1.NamespaceDefault)
 }
 
+// ResetPosition is the position of the source from a restore of etcd until all Events are listed. What
+// waited then has it too. It is before every Event: the first revision of etcd is an empty store.
+const ResetPosition = 1
+
 // EventCount is the last known count of an Event.
 type EventCount struct {
 	// UID of the Event.

@@ -55,7 +55,7 @@ func TestAHeartbeatIsEmittedOnceForEachIntervalWhoeverLeads(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		time.Sleep(begin.Add(every).Sub(time.Now()))
+		time.Sleep(time.Until(begin.Add(every)))
 		lead(7 * time.Minute)
 		time.Sleep(time.Minute)
 		lead(3 * time.Minute)

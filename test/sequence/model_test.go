@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
+	"github.com/bongsu-io/bongsu/internal/alarm"
 	"github.com/bongsu-io/bongsu/internal/alarm/message"
-	"github.com/bongsu-io/bongsu/internal/alarm/source"
 )
 
 // model records what happened to Events and what receivers accepted. It decides what
@@ -296,7 +296,7 @@ func (w *world) checkpointWritten(p *process) {
 		ledIn, led := w.ledIn[p.replica]
 		for _, r := range m.rises {
 			switch {
-			case isRestored, w.cluster.decoded().Position == source.ResetPosition: // the list after a restore
+			case isRestored, w.cluster.decoded().Position == alarm.ResetPosition: // the list after a restore
 				r.reread++
 			case led && ledIn < m.restores:
 				r.kept++

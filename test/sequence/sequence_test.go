@@ -116,6 +116,7 @@ func TestSequencesThatFailedKeepTheGuarantees(t *testing.T) {
 		"a recovery that the operator reads before it takes over what waits for a receiver":   "recover(8,2) occur(20,9) delete(0,4) recover(21,12) rise(19,8) occur(19,14) occur(6,8) lead(0,0) fall(14,8) down(23,9) rise(0,13)",
 		"a recovery that a receiver refuses, before its count rises":                          "recover(9,13) recover(12,19) recover(0,13) expire(10,7) rise(0,5) rise(21,21) rise(17,13) rise(6,0) expire(5,13) delete(15,5) recover(5,3) expire(15,18) recover(15,2) rise(10,20) rise(23,19) fall(0,6) occur(18,23) rise(20,2) rise(23,21) rise(2,15) rise(4,14) fall(1,18) behave(17,5) occur(11,13) rise(6,18) rise(15,14) occur(15,22) wait(14,22) recover(10,19) occur(14,5) rise(5,10) recover(21,22) rise(15,16)",
 		"a receiver that exists only while a leader takes over what waits for its name":       "delete(11,3) lead(23,20) wait(5,1) recover(6,13) kill(6,6) create(21,12) lead(14,1) delete(21,0)",
+		"a restore while a leader takes over, which then reads its old checkpoint":            "lead(14,21) occur(11,7) wait(12,2) snapshot(6,1) rise(9,18) restore(18,12) lead(23,0) wait(20,0) snapshot(0,4) lead(14,9) snapshot(3,17) restore(9,1)",
 		"messages that wait behind one that was set aside, at a receiver with a rate limit":   "behave(3,6) occur occur(1) wait(7) wait(7) wait(7) rise rise rise(1) rise(1) behave(3,6)", //nolint:dupword // operations
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -210,6 +211,14 @@ func (w *world) restore(i int) {
 	i %= len(w.snapshots)
 	to := w.snapshots[i]
 	w.snapshots = w.snapshots[:i+1] // the others belong to another history
+	w.goBack(to, read)
+	if p := w.leader; p != nil && !p.led && !w.ownsTerm(p.store.State()) {
+		p.foreign = true // it takes over with the restored checkpoint
+		w.resumes(p)
+	}
+}
+
+func (w *world) goBack(to snapshot, read uint64) {
 	defer w.lock()()
 	w.cluster.restore(to)
 	w.live = nil

@@ -3,6 +3,8 @@ package checkpoint
 import (
 	"slices"
 	"time"
+
+	"github.com/bongsu-io/bongsu/internal/alarm"
 )
 
 // MaxWindow is the time that the position history covers.
@@ -34,8 +36,12 @@ func ExtendPositionHistory(history []TimedPosition, position uint64, at time.Tim
 	}
 	history = append(slices.Clone(history), next)
 	oldest := next.Time - int64((MaxWindow+2*positionInterval)/time.Second)
-	for len(history) > 1 && history[1].Time < oldest {
-		history = history[1:]
+	kept := 0
+	if history[0].Position == alarm.ResetPosition {
+		kept = 1 // what waited then is needed until it is sent
+	}
+	for len(history) > kept+1 && history[kept+1].Time < oldest {
+		history = slices.Delete(history, kept, kept+1)
 	}
 	return history
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/bongsu-io/bongsu/internal/alarm"
 	"github.com/bongsu-io/bongsu/internal/alarm/checkpoint"
 )
 
@@ -40,7 +41,7 @@ func TestThePositionHistoryFindsThePositionBeforeAWindow(t *testing.T) {
 
 func TestThePositionHistoryIsLimited(t *testing.T) {
 	var c checkpoint.Checkpoint
-	position := uint64(0)
+	position := uint64(alarm.ResetPosition)
 	for i := range 5_000 {
 		position++
 		c.PositionHistory = checkpoint.ExtendPositionHistory(c.PositionHistory, position, minute(float64(i)/10))

@@ -189,7 +189,7 @@ func (tx *tx) advance(ctx context.Context, batch *Batch) error {
 	}
 	if batch.History != "" {
 		state.History, state.Since, state.Delivered = batch.History, batch.Since.UTC().Truncate(time.Microsecond), DeliveredOffsets{}
-		if err := tx.lowerPositions(ctx, batch.Position); err != nil {
+		if err := tx.lowerPositions(ctx); err != nil {
 			return err
 		}
 	}
@@ -208,9 +208,10 @@ func (tx *tx) advance(ctx context.Context, batch *Batch) error {
 	return tx.setState(ctx, state)
 }
 
-// lowerPositions lowers the positions of pending entries to a limit. Otherwise, a
-// receiver would seem to be ahead of the event source.
-func (tx *tx) lowerPositions(ctx context.Context, position uint64) error {
+// lowerPositions puts what waits before the new history. Otherwise, a receiver would seem to be ahead
+// of the event source, or another leader would not read it again.
+func (tx *tx) lowerPositions(ctx context.Context) error {
+	const position = alarm.ResetPosition
 	for table, which := range map[string]string{"entry": "", "parked": "", "held": " AND stream = ''", "awaited": " AND stream = ''"} {
 		if _, err := tx.exec(ctx, `UPDATE `+table+` SET position = ?1 WHERE position > ?1`+which, position); err != nil {
 			return err

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"math"
 	"time"
+
+	"github.com/bongsu-io/bongsu/internal/alarm"
 )
 
 // Entry is a message for one receiver.
@@ -121,6 +123,8 @@ var (
 	// byPosition selects entries of the main lane. DropAwaited removes those of other lanes.
 	byPosition = selection{column: "position", also: " AND aside = 0 AND group_id = ''" + // DropHeld removes messages of groups
 		" AND NOT EXISTS (SELECT 1 FROM awaited WHERE awaited.entry = entry.id)"}
+	// afterReset is byPosition without what waited at a reset.
+	afterReset = selection{column: "position", also: byPosition.also + fmt.Sprint(" AND position > ", alarm.ResetPosition)}
 	// exactID selects the entry whose ID is the bound.
 	exactID = selection{column: "id", also: " AND id = ?2"}
 )
@@ -374,7 +378,11 @@ func (s *Store) DropDelivered(ctx context.Context, delivered DeliveredOffsets) (
 	counts := Counts{}
 	for receiver := range s.Snapshot().Backlogs {
 		removed, err := s.steps(ctx, "drop delivered entries", func(ctx context.Context, tx *tx) (Counts, bool, error) {
-			removed, done, err := tx.remove(ctx, receiver, byPosition, delivered.Offset(receiver))
+			which := byPosition
+			if delivered.mayLackReset(receiver) {
+				which = afterReset
+			}
+			removed, done, err := tx.remove(ctx, receiver, which, delivered.Offset(receiver))
 			if err != nil {
 				return nil, false, err
 			}

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/bongsu-io/bongsu/internal/alarm"
 )
 
 // parkedAt returns an occurrence that waits for an object, and that receiver r must get.
@@ -144,8 +146,8 @@ func TestParkedOccurrencesFollowARestoreOfEtcd(t *testing.T) {
 	must(t, s.Commit(t.Context(), Batch{Position: 5, History: "restored"}))
 	rows, err := s.Parked(t.Context(), "shop", "shop/Pod/shop/web", 10)
 	must(t, err)
-	if diff := cmp.Diff(map[string]Held{"r": {"9": 5}}, awaitedKeys(t, s)); diff != "" || rows[0].Position != 5 {
-		t.Errorf("position %d, want 5; awaited: %s", rows[0].Position, diff)
+	if diff := cmp.Diff(map[string]Held{"r": {"9": alarm.ResetPosition}}, awaitedKeys(t, s)); diff != "" || rows[0].Position != alarm.ResetPosition {
+		t.Errorf("position %d, want that of a reset; awaited: %s", rows[0].Position, diff)
 	}
 	must(t, s.Reset(t.Context(), "other", 0))
 	if used, _, err := s.ParkingSpace(t.Context(), "Alarm/shop/"); used != 0 || err != nil || s.Size().Parked != 0 || len(awaitedKeys(t, s)) != 0 {

@@ -6,6 +6,8 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	"github.com/bongsu-io/bongsu/internal/alarm"
 )
 
 // State describes the position and the leader's term.
@@ -49,6 +51,15 @@ type DeliveredOffsets struct {
 	// Waiting contains, for each receiver, the occurrences at or below its offset that
 	// were not sent.
 	Waiting map[string]Held `json:"waiting,omitempty"`
+	// Reset means that a reset began their history. What waited then has no known position in it.
+	Reset bool `json:"-"`
+}
+
+// mayLackReset reports whether something that waited for a receiver at a reset is perhaps not sent.
+// The receiver then does not have everything of the history that the reset began.
+func (d DeliveredOffsets) mayLackReset(receiver string) bool {
+	_, behind := d.Receivers[receiver]
+	return d.Reset && (behind || len(d.Waiting[receiver]) > 0)
 }
 
 // Covers reports whether the occurrence with the key, at the position, needs no new entry for
@@ -67,10 +78,11 @@ type offsets map[string]DeliveredOffsets
 
 func (d DeliveredOffsets) ofEvents() offsets { return offsets{"": d} }
 
-// cover is Covers for an occurrence of a stream. It is false if the stream has no offsets.
+// cover is Covers for an occurrence of a stream. It is false if the stream has no offsets, and for
+// what waited at a reset and is perhaps not sent.
 func (o offsets) cover(stream, receiver, key string, position uint64) bool {
 	d, ok := o[stream]
-	return ok && d.Covers(key, position, receiver)
+	return ok && d.Covers(key, position, receiver) && (position > alarm.ResetPosition || !d.mayLackReset(receiver))
 }
 
 // Awaits reports whether an earlier process recorded that the occurrence waits for the

@@ -87,13 +87,40 @@ func TestANewHistoryLowersThePositionsOfEntries(t *testing.T) {
 	commit(t, s, "r", 1000, 2)
 	commit(t, s, "other", 2000, 1)
 	must(t, s.Commit(ctx, Batch{Position: 5, History: "restored", Entries: entries("r", 4, 1)}))
-	want := map[string]Backlog{"r": {Entries: 3, Lowest: 4}, "other": {Entries: 1, Lowest: 5}}
+	want := map[string]Backlog{"r": {Entries: 3, Lowest: alarm.ResetPosition}, "other": {Entries: 1, Lowest: alarm.ResetPosition}}
 	if diff := cmp.Diff(want, s.Snapshot().Backlogs); diff != "" {
 		t.Error(diff)
 	}
 	must(t, s.Close())
 	if diff := cmp.Diff(want, open(t, dir).Snapshot().Backlogs); diff != "" {
 		t.Errorf("after opening again: %s", diff)
+	}
+}
+
+// The leader that another replica replaced during a reset leads again. What waited then has no position
+// in the new history, so the offset of a receiver that is behind says nothing about it.
+func TestWhatWaitedAtAResetIsDroppedOnlyIfTheReceiverHasEverything(t *testing.T) {
+	for name, tc := range map[string]struct {
+		delivered DeliveredOffsets
+		want      int64
+	}{
+		"the receiver has everything": {DeliveredOffsets{Default: 9, Reset: true}, 0},
+		"it is behind":                {DeliveredOffsets{Default: 9, Receivers: map[string]uint64{"r": 7}, Reset: true}, 1},
+		"something waits for it":      {DeliveredOffsets{Default: 9, Waiting: map[string]Held{"r": {"x": 8}}, Reset: true}, 1},
+		"another receiver is behind":  {DeliveredOffsets{Default: 9, Receivers: map[string]uint64{"other": 7}, Reset: true}, 0},
+		"the history began otherwise": {DeliveredOffsets{Default: 9, Receivers: map[string]uint64{"r": 7}}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := open(t, t.TempDir())
+			commit(t, s, "r", 1000, 1)
+			must(t, s.Commit(t.Context(), Batch{Position: alarm.ResetPosition, History: "restored"}))
+			must(t, s.Commit(t.Context(), Batch{Position: 6, Entries: entries("r", 5, 1)}))
+			_, err := s.DropDelivered(t.Context(), tc.delivered)
+			must(t, err)
+			if got := s.Backlog("r").Entries; got != tc.want {
+				t.Errorf("%d entries wait, want %d", got, tc.want)
+			}
+		})
 	}
 }
 

@@ -5,9 +5,9 @@ import (
 	"errors"
 	"time"
 
+	"github.com/bongsu-io/bongsu/internal/alarm"
 	"github.com/bongsu-io/bongsu/internal/alarm/checkpoint"
 	"github.com/bongsu-io/bongsu/internal/alarm/outbox"
-	"github.com/bongsu-io/bongsu/internal/alarm/source"
 )
 
 // checkpointInterval is the maximum age of the checkpoint. If the outbox is lost, messages
@@ -39,6 +39,33 @@ func (p *Pipeline) writeCheckpoint(ctx context.Context) error {
 		return err
 	}
 	defer p.unlockCheckpoint()
+	return p.writeNext(ctx)
+}
+
+// commitWithCheckpoint stores a batch and writes the checkpoint. No other checkpoint is made meanwhile,
+// because it could mix two histories.
+func (p *Pipeline) commitWithCheckpoint(ctx context.Context, batch outbox.Batch) error {
+	if err := p.lockCheckpoint(ctx); err != nil {
+		return err
+	}
+	defer p.unlockCheckpoint()
+	if batch.History != "" {
+		var err error
+		if batch.Since, err = p.neededSince(ctx); err != nil {
+			return err
+		}
+	}
+	if err := p.Outbox.Commit(ctx, batch); err != nil {
+		return err
+	}
+	if err := p.writeNext(ctx); err != nil {
+		p.Log.Error(err, "the checkpoint could not be written: retrying")
+	}
+	return nil
+}
+
+// writeNext is writeCheckpoint for callers that hold its lock.
+func (p *Pipeline) writeNext(ctx context.Context) error {
 	next, _, err := p.eventCheckpoint(ctx)
 	if err != nil {
 		return err
@@ -65,7 +92,7 @@ func (p *Pipeline) eventCheckpoint(ctx context.Context) (checkpoint.Checkpoint, 
 	snapshot := p.Outbox.Snapshot()
 	c := newCheckpoint(snapshot, p.epoch)
 	c.PositionHistory, c.Time = p.extendedHistory(snapshot), p.readTime(snapshot)
-	if c.Position == source.ResetPosition && len(c.PositionHistory) > 0 {
+	if c.Position == alarm.ResetPosition && len(c.PositionHistory) > 0 {
 		c.Time = c.PositionHistory[0].Time
 	}
 	return c, snapshot, p.addWaiting(ctx, &c, snapshot)
@@ -79,27 +106,23 @@ func (p *Pipeline) extendedHistory(s outbox.Snapshot) []checkpoint.TimedPosition
 		last = p.lastCheckpoint.PositionHistory
 	}
 	if len(last) == 0 && s.History != "" {
-		last = checkpoint.ExtendPositionHistory(nil, source.ResetPosition, s.Since)
+		last = checkpoint.ExtendPositionHistory(nil, alarm.ResetPosition, s.Since)
 	}
 	return checkpoint.ExtendPositionHistory(last, s.Position, s.Newest)
 }
 
 // neededSince returns outbox.State.Since for a history that begins now. Another leader that reads
-// Events again takes older ones for known.
+// Events again takes older ones for known. The caller holds the lock of the checkpoint.
 func (p *Pipeline) neededSince(ctx context.Context) (time.Time, error) {
-	if err := p.lockCheckpoint(ctx); err != nil {
-		return time.Time{}, err
-	}
-	defer p.unlockCheckpoint()
 	c, snapshot, err := p.eventCheckpoint(ctx)
 	if err != nil {
 		return time.Time{}, err
 	}
 	needed := neededPosition(outbox.DeliveredOffsets{Default: c.Position, Receivers: c.Behind, Waiting: c.Waiting})
-	if needed >= c.Position && c.Position != source.ResetPosition {
+	if needed >= c.Position && c.Position != alarm.ResetPosition && !snapshot.Newest.IsZero() {
 		return snapshot.Newest, nil
 	}
-	return c.TimeOf(max(needed, source.ResetPosition)), nil
+	return c.TimeOf(max(needed, alarm.ResetPosition)), nil
 }
 
 // lockCheckpoint waits until no checkpoint is written.
@@ -117,7 +140,7 @@ func (p *Pipeline) unlockCheckpoint() { <-p.writing }
 // readTime returns the time of the checkpoint's position. During a replay, both are those
 // of the last leader.
 func (p *Pipeline) readTime(s outbox.Snapshot) int64 {
-	if s.Position < s.Delivered.Default {
+	if s.Position < s.Delivered.Default || s.Position == s.Delivered.Default && s.Time.IsZero() {
 		return p.lastCheckpoint.Time
 	}
 	if s.Time.IsZero() {
@@ -136,7 +159,10 @@ func newCheckpoint(s outbox.Snapshot, epoch string) checkpoint.Checkpoint {
 		Behind:   map[string]uint64{},
 	}
 	for receiver := range s.Delivered.Receivers {
-		c.Behind[receiver] = max(s.Position, s.Delivered.Offset(receiver))
+		c.Behind[receiver] = s.Delivered.Offset(receiver)
+		if !isResetting(s) {
+			c.Behind[receiver] = max(s.Position, c.Behind[receiver])
+		}
 	}
 	for receiver, backlog := range s.Backlogs {
 		if backlog.Lowest > 0 {
@@ -149,6 +175,12 @@ func newCheckpoint(s outbox.Snapshot, epoch string) checkpoint.Checkpoint {
 		}
 	}
 	return c
+}
+
+// isResetting reports whether not all Events are listed since a reset. What waited then has no known
+// position yet.
+func isResetting(s outbox.Snapshot) bool {
+	return s.Position == alarm.ResetPosition && s.History != ""
 }
 
 // waitingKeys are the occurrences that wait in groups, in their messages, or set aside: for each
@@ -220,7 +252,7 @@ func aheadOf(snapshot outbox.Snapshot) waitingKeys {
 	ahead := waitingKeys{}
 	for receiver, held := range snapshot.Delivered.Waiting {
 		for key, position := range held {
-			if position > snapshot.Position {
+			if position > snapshot.Position || isResetting(snapshot) {
 				ahead.add(receiver, key, position)
 			}
 		}

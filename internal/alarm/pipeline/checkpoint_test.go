@@ -291,9 +291,9 @@ func TestAfterAResetTheTimeOfThePositionIsThatOfWhatWaits(t *testing.T) {
 	}
 	reset := func(t *testing.T, p *Pipeline) {
 		t.Helper()
-		read(t, p, source.ResetPosition, &source.Reset{})
+		read(t, p, alarm.ResetPosition, &source.Reset{})
 	}
-	waits := []checkpoint.TimedPosition{{Position: source.ResetPosition, Time: begin.Unix()}}
+	waits := []checkpoint.TimedPosition{{Position: alarm.ResetPosition, Time: begin.Unix()}}
 	for name, tc := range map[string]struct {
 		nothingWaits bool
 		restore      func(*testing.T, *Pipeline, *memoryCheckpoint)
@@ -306,7 +306,7 @@ func TestAfterAResetTheTimeOfThePositionIsThatOfWhatWaits(t *testing.T) {
 		"nothing waits": {
 			nothingWaits: true,
 			restore:      func(t *testing.T, p *Pipeline, _ *memoryCheckpoint) { reset(t, p) },
-			want:         []checkpoint.TimedPosition{{Position: source.ResetPosition, Time: later.Unix()}},
+			want:         []checkpoint.TimedPosition{{Position: alarm.ResetPosition, Time: later.Unix()}},
 		},
 		"the operator is killed before it writes the checkpoint": {
 			restore: func(t *testing.T, p *Pipeline, m *memoryCheckpoint) {
@@ -359,12 +359,7 @@ func TestAfterAResetTheTimeOfThePositionIsThatOfWhatWaits(t *testing.T) {
 			restore: func(t *testing.T, p *Pipeline, _ *memoryCheckpoint) {
 				reset(t, p)
 				for range 2 {
-					store, err := outbox.Open(t.Context(), t.TempDir())
-					must(t, err)
-					t.Cleanup(func() { must(t, store.Close()) })
-					config := p.Config
-					config.Outbox = store
-					start, err := New(config).takeOver(t.Context())
+					start, err := onNewDisk(t, p).takeOver(t.Context())
 					must(t, err)
 					if !start.Time.Equal(begin) {
 						t.Errorf("it reads what is newer than %v, want %v", start.Time, begin)
@@ -395,9 +390,93 @@ func TestAfterAResetTheTimeOfThePositionIsThatOfWhatWaits(t *testing.T) {
 			if diff := cmp.Diff(tc.want, m.last.PositionHistory); diff != "" {
 				t.Error(diff)
 			}
-			if got := m.last.TimeOf(source.ResetPosition).Unix(); got != tc.want[0].Time {
+			if got := m.last.TimeOf(alarm.ResetPosition).Unix(); got != tc.want[0].Time {
 				t.Errorf("the time of the reset is %d, want %d", got, tc.want[0].Time)
 			}
 		})
+	}
+}
+
+// onNewDisk returns a replica that has only the checkpoint.
+func onNewDisk(t *testing.T, p *Pipeline) *Pipeline {
+	t.Helper()
+	store, err := outbox.Open(t.Context(), t.TempDir())
+	must(t, err)
+	t.Cleanup(func() { must(t, store.Close()) })
+	config := p.Config
+	config.Outbox = store
+	return New(config)
+}
+
+// Another replica takes over after a restore of etcd, and ends before it has read the Events again.
+// Then a third one takes over, or the first one leads again.
+func TestWhatWaitsAtAResetOutlivesTwoTakeovers(t *testing.T) {
+	grouped := v1alpha1.AlarmSpec{Match: everything.Match, Group: &v1alpha1.AlarmGroup{By: []string{"regarding.name"}}}
+	for name, tc := range map[string]struct {
+		spec v1alpha1.AlarmSpec
+		read uint64 // the position that the first leader reads after the reset
+		// again: the last leader before the first one leads again has read what waits, and not sent it.
+		again bool
+	}{
+		"a message":                        {everything, alarm.ResetPosition, false},
+		"a message, and Events are listed": {everything, 9, false},
+		"a group":                          {grouped, alarm.ResetPosition, false},
+		"a group, and Events are listed":   {grouped, 9, false},
+		"a message that is read again":     {everything, 9, true},
+		"a group that is read again":       {grouped, 9, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p, m := newParkingLot(t, &unreadables{}, map[string]v1alpha1.AlarmSpec{"plain": tc.spec}), &memoryCheckpoint{}
+			p.Checkpoint = m
+			must(t, p.Outbox.Reset(t.Context(), "cluster", 0))
+			_, err := p.takeOver(t.Context())
+			must(t, err)
+			events := happened("shop/web")
+			events[0].Position = 7
+			p.handleAll(t, events)
+			waiting := func() int64 { return int64(p.Outbox.HeldCounts()["plain"]) + p.Outbox.Backlog("plain").Entries }
+			if waiting() != 1 {
+				t.Fatalf("%d wait before the reset", waiting())
+			}
+			must(t, p.handle(t.Context(), source.Batch{Position: alarm.ResetPosition, Reset: &source.Reset{}}))
+			if tc.read > alarm.ResetPosition {
+				must(t, p.handle(t.Context(), source.Batch{Position: tc.read}))
+				must(t, p.writeCheckpoint(t.Context()))
+			}
+			for _, next := range []*Pipeline{onNewDisk(t, p), onNewDisk(t, p)} {
+				start, err := next.takeOver(t.Context())
+				must(t, err)
+				_, behind := m.last.Behind["plain"]
+				if start.Position != alarm.ResetPosition || !behind && len(m.last.Waiting["plain"]) == 0 {
+					t.Errorf("it reads from %d; behind: %v, waiting: %v", start.Position, m.last.Behind, m.last.Waiting)
+				}
+			}
+			if tc.again {
+				last := onNewDisk(t, p)
+				_, err := last.takeOver(t.Context())
+				must(t, err)
+				must(t, last.handle(t.Context(), source.Batch{Position: 9, Occurrences: events}))
+				must(t, last.writeCheckpoint(t.Context()))
+			}
+			_, err = New(p.Config).takeOver(t.Context())
+			must(t, err)
+			if waiting() != 1 {
+				t.Errorf("%d wait when the first one leads again", waiting())
+			}
+		})
+	}
+}
+
+func TestAResetSoonAfterATakeoverNeedsNothingFromBeforeIt(t *testing.T) {
+	p, m := newParkingLot(t, &unreadables{}, map[string]v1alpha1.AlarmSpec{"plain": everything}), &memoryCheckpoint{}
+	p.Checkpoint = m
+	at := time.Unix(1_800_000_000, 0).UTC()
+	must(t, m.Write(t.Context(), checkpoint.Checkpoint{ClusterUID: "cluster", Epoch: "other", Position: 1000, Time: at.Unix()}))
+	next := onNewDisk(t, p)
+	_, err := next.takeOver(t.Context())
+	must(t, err)
+	must(t, next.handle(t.Context(), source.Batch{Position: alarm.ResetPosition, Time: at, Reset: &source.Reset{}}))
+	if got := m.last.TimeOf(alarm.ResetPosition); !got.Equal(at) {
+		t.Errorf("Events since %v are needed, want %v", got, at)
 	}
 }

@@ -177,27 +177,19 @@ func newOutboxBatch(b source.Batch) outbox.Batch {
 	return batch
 }
 
-// commit stores the batch. If a history ended with it, it reports that.
+// commit stores the batch. If a history ended with it, it reports that. Without a position in the
+// checkpoint, a later start would start from now.
 func (p *Pipeline) commit(ctx context.Context, b source.Batch, batch outbox.Batch) error {
 	now := p.Clock.Now()
 	for i := range batch.Entries {
 		batch.Entries[i].CreatedAt = now
 	}
 	first := p.Outbox.State().Position == 0
-	if b.Reset != nil {
-		var err error
-		if batch.Since, err = p.neededSince(ctx); err != nil {
-			return err
-		}
+	if !first && b.Reset == nil {
+		return p.Outbox.Commit(ctx, batch)
 	}
-	if err := p.Outbox.Commit(ctx, batch); err != nil {
+	if err := p.commitWithCheckpoint(ctx, batch); err != nil {
 		return err
-	}
-	if first || b.Reset != nil {
-		// Without a position in the checkpoint, a later start would start from now.
-		if err := p.writeCheckpoint(ctx); err != nil {
-			p.Log.Error(err, "the checkpoint could not be written: retrying")
-		}
 	}
 	if b.Reset != nil {
 		p.Reporter.Reset(ctx, b.Reset.Reason)

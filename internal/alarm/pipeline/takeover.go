@@ -296,7 +296,7 @@ func planReplay(last checkpoint.Checkpoint, state outbox.State, window time.Dura
 	consumed := consumedPosition(state)
 	plan := takeoverPlan{
 		history:   last.History,
-		delivered: outbox.DeliveredOffsets{Default: last.Position, Receivers: last.Behind, Waiting: last.Waiting},
+		delivered: outbox.DeliveredOffsets{Default: last.Position, Receivers: last.Behind, Waiting: last.Waiting, Reset: last.History != ""},
 		handled:   outbox.DeliveredOffsets{Default: max(last.Position, consumed), Waiting: waitingKeys(last.Waiting).notHandledBy(state)},
 		streams:   last.Streams,
 	}

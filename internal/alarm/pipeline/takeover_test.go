@@ -137,7 +137,7 @@ func TestTakeoverTrustsOnlyTheOutboxOfTheLastLeader(t *testing.T) {
 			outbox: outbox.State{ClusterUID: here, Epoch: "a", Position: 5000},
 			last:   checkpoint.Checkpoint{ClusterUID: here, Epoch: "b", History: "restored", Position: 100}, found: true,
 			want: takeoverPlan{
-				position: 100, history: "restored", delivered: outbox.DeliveredOffsets{Default: 100},
+				position: 100, history: "restored", delivered: outbox.DeliveredOffsets{Default: 100, Reset: true},
 				handled: outbox.DeliveredOffsets{Default: 100},
 			},
 		},
@@ -186,7 +186,7 @@ func TestTakeoverTrustsOnlyTheOutboxOfTheLastLeader(t *testing.T) {
 			outbox: outbox.State{ClusterUID: here, Epoch: "a", Position: 5000},
 			last:   checkpoint.Checkpoint{ClusterUID: here, Epoch: "b", History: "restored", Position: 100, Waiting: waits}, found: true,
 			want: takeoverPlan{
-				position: 29, history: "restored", delivered: outbox.DeliveredOffsets{Default: 100, Waiting: waits},
+				position: 29, history: "restored", delivered: outbox.DeliveredOffsets{Default: 100, Waiting: waits, Reset: true},
 				handled: outbox.DeliveredOffsets{Default: 100, Waiting: waits},
 			},
 		},

@@ -141,7 +141,8 @@ func parseUUID(s string) (uuid.UUID, bool) {
 type observation struct {
 	position uint64
 	count    int32
-	created  time.Time
+	// created and changed are the times of its creation and its last change.
+	created, changed time.Time
 }
 
 // progress is how far the reader is. An Event without a remembered count is compared with
@@ -156,8 +157,8 @@ type progress struct {
 	untilTime time.Time
 	// complete is true if all Events that were live at position are remembered.
 	complete bool
-	// reset is true after a restore of etcd. Events created before time were read before,
-	// in the former history.
+	// reset is true after a restore of etcd. Events that changed before time, and not since, were
+	// read before, in the former history. In a replay, that is so for those up to until.
 	reset bool
 }
 
@@ -168,14 +169,14 @@ type progress struct {
 // were read before. This includes an Event created in the same second as time, because
 // time is that of the newest Event, which can be this one.
 func (p progress) firstIncrease(o observation) int32 {
-	readUpTo := p.time
-	if p.until > p.position && o.position > p.until {
+	readUpTo, isLater := p.time, p.until > p.position && o.position > p.until
+	if isLater {
 		readUpTo = p.untilTime
 	}
 	switch {
-	case o.position <= p.position, p.reset && o.created.Before(readUpTo):
+	case o.position <= p.position, p.reset && !isLater && o.changed.Before(readUpTo):
 		return 0
-	case !p.complete && (readUpTo.IsZero() || !o.created.After(readUpTo)):
+	case !p.complete && (readUpTo.IsZero() || !o.created.After(readUpTo)), p.reset && !isLater && o.created.Before(readUpTo):
 		return 1
 	default:
 		return o.count

@@ -63,8 +63,9 @@ func TestFirstIncreaseOfAnUnknownEvent(t *testing.T) {
 		return progress{position: 100, time: second(50), complete: complete, reset: reset}
 	}
 	seen := func(position uint64, created int64) observation {
-		return observation{position: position, count: 7, created: second(created)}
+		return observation{position: position, count: 7, created: second(created), changed: second(created)}
 	}
+	changed := observation{position: 101, count: 7, created: second(40), changed: second(60)}
 	replay := progress{position: 100, time: second(50), until: 200, untilTime: second(70)}
 	for name, tc := range map[string]struct {
 		from progress
@@ -80,6 +81,8 @@ func TestFirstIncreaseOfAnUnknownEvent(t *testing.T) {
 		"set back, created since":                                {at(true, true), seen(101, 60), 7},
 		"set back, created before: expired in the other history": {at(true, true), seen(101, 40), 0},
 		"set back and counts lost, created before":               {at(false, true), seen(101, 40), 0},
+		"set back, changed since: one change":                    {at(true, true), changed, 1},
+		"set back and counts lost, changed since: one change":    {at(false, true), changed, 1},
 		"counts lost, time not known: one change":                {progress{position: 100}, seen(101, 40), 1},
 		"all counts known, time not needed":                      {progress{position: 100, complete: true}, seen(101, 40), 7},
 		"replayed, created in the replayed time":                 {replay, seen(200, 60), 7},

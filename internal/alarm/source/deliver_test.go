@@ -221,8 +221,8 @@ func TestABatchIsLimited(t *testing.T) {
 func TestAResetBeginsABatch(t *testing.T) {
 	in := make(chan change, 10)
 	in <- change{position: 500, occurrence: &alarm.Occurrence{Position: 500}}
-	in <- change{position: ResetPosition, reset: &Reset{Reason: "restored"}}
-	in <- change{position: ResetPosition, occurrence: &alarm.Occurrence{Position: 3}}
+	in <- change{position: alarm.ResetPosition, reset: &Reset{Reason: "restored"}}
+	in <- change{position: alarm.ResetPosition, occurrence: &alarm.Occurrence{Position: 3}}
 	close(in)
 	var got []Batch
 	for batches := (&batcher{in: in}); ; {
@@ -234,7 +234,7 @@ func TestAResetBeginsABatch(t *testing.T) {
 	}
 	want := []Batch{
 		{Position: 500, Occurrences: []alarm.Occurrence{{Position: 500}}},
-		{Position: ResetPosition, Reset: &Reset{Reason: "restored"}, Occurrences: []alarm.Occurrence{{Position: 3}}},
+		{Position: alarm.ResetPosition, Reset: &Reset{Reason: "restored"}, Occurrences: []alarm.Occurrence{{Position: 3}}},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)

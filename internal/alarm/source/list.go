@@ -15,10 +15,6 @@ import (
 	"github.com/bongsu-io/bongsu/internal/alarm/apiwatch"
 )
 
-// ResetPosition is the position from a [Reset] until all Events are listed. It is before every
-// Event, because the first revision of etcd is an empty store.
-const ResetPosition = 1
-
 // seedFromNow loads the present counts and begins at their position. If the position
 // expires during the list, some counts are missing, and the next watch begins with a list.
 // If the list does not end, the creation time of the newest Event is unknown, too.
@@ -148,7 +144,7 @@ func (r *reader) startOver(ctx context.Context, reason string) error {
 // rewind forgets the position and keeps the counts.
 func (r *reader) rewind() {
 	r.counts.forgetPositions()
-	r.position, r.needed, r.until = ResetPosition, 0, 0
+	r.position, r.needed, r.until = alarm.ResetPosition, 0, 0
 	r.progress.reset = true
 	r.relist = true
 }

@@ -58,8 +58,10 @@ func newReader(source *Source, start Start, remembered *counts, out chan<- chang
 		newest: start.Time,
 		needed: start.Needed,
 	}
-	if start.Position == ResetPosition {
-		r.rewind()
+	if start.Position == alarm.ResetPosition {
+		r.counts.forgetPositions()
+		r.progress.reset = true
+		r.relist = r.until <= r.position // else it begins a replay: see seedAtPosition
 	}
 	return r
 }
@@ -114,7 +116,7 @@ func (r *reader) forget(ctx context.Context, uid string, position uint64) error 
 
 // observe processes an Event that was added or changed, or that a list contains.
 func (r *reader) observe(ctx context.Context, e *eventsv1.Event, position uint64) error {
-	uid, seen := string(e.UID), observation{position: position, count: countOf(e), created: e.CreationTimestamp.Time}
+	uid, seen := string(e.UID), observation{position: position, count: countOf(e), created: e.CreationTimestamp.Time, changed: observedAt(e)}
 	r.newest = later(r.newest, seen.created)
 	before, remembered := r.counts.get(uid)
 	if r.contradicts(position, before, remembered) {

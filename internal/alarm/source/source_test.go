@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/onsi/gomega"
@@ -342,7 +343,7 @@ func TestAnUnfinishedResetContinues(t *testing.T) {
 	restored := brings(stays, added(event(1, 12, 2)), added(event(2, 14, 3)), listEnd(15))
 	script, cfg := serve(t, 15, restored)
 	m := newMemory()
-	m.position = ResetPosition
+	m.position = alarm.ResetPosition
 	uid := string(eventstream.UID(2))
 	m.counts[uid] = alarm.EventCount{UID: uid, Count: 1, Position: 400}
 	run(t, quick(t, cfg), m.start(), m.commit)
@@ -487,13 +488,64 @@ func TestAReplayWhoseEndHasExpiredTooListsTheEventsAsOfNow(t *testing.T) {
 	}
 }
 
+// What waits since a restore of etcd is read again from its beginning, by all later leaders.
+func TestAReplayThatBeginsAtARestoreMissesNothing(t *testing.T) {
+	changed := func(e *eventsv1.Event, at int) *eventsv1.Event {
+		to := metav1.NewTime(eventstream.Epoch.Add(time.Duration(at) * time.Second))
+		e.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "kubelet", Operation: metav1.ManagedFieldsOperationUpdate, Time: &to}}
+		return e
+	}
+	// 1 has not changed since what waits, 2 has, and 60 is newer. 3 and 61 changed after the last leader.
+	replayed := []*eventsv1.Event{event(1, 25, 500), changed(event(2, 26, 300), 55), event(60, 28, 4)}
+	later := []*eventsv1.Event{changed(event(3, 31, 90), 80), changed(event(61, 32, 5), 81)}
+	for name, tc := range map[string]struct {
+		end  uint64
+		asOf func(url.Values) (*eventsv1.EventList, *apierrors.StatusError) // the end of the replay
+		now  []*eventsv1.Event
+		want map[string]int64
+	}{
+		"its end has not expired": {30, holds(30, replayed...), nil, map[string]int64{nameOf(2): 1, nameOf(60): 4}},
+		"its end has expired": {
+			32, func(url.Values) (*eventsv1.EventList, *apierrors.StatusError) { return nil, expired },
+			append(replayed, later...), map[string]int64{nameOf(2): 1, nameOf(60): 4, nameOf(3): 1, nameOf(61): 1},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			list := func(query url.Values) (*eventsv1.EventList, *apierrors.StatusError) {
+				switch query.Get("resourceVersion") {
+				case "30":
+					return tc.asOf(query)
+				case "":
+					return holds(40)(query)
+				default:
+					return nil, expired
+				}
+			}
+			var frames [][]byte
+			for _, e := range tc.now {
+				frames = append(frames, added(e))
+			}
+			_, cfg := serveList(t, list, brings(stays, append(frames, listEnd(tc.end))...))
+			m := newMemory()
+			start := Start{Position: alarm.ResetPosition, Time: event(50, 1, 1).CreationTimestamp.Time, Until: 30, UntilTime: event(70, 1, 1).CreationTimestamp.Time}
+			run(t, quick(t, cfg), start, m.commit)
+			eventually(t, m.at).Should(gomega.Equal(tc.end))
+			if diff := cmp.Diff(tc.want, m.increases()); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
 func TestAReplayNoticesARestoreBeforeItsEnd(t *testing.T) {
-	_, cfg := serve(t, 25, brings(stays, listEnd(25)))
-	m := newMemory()
-	run(t, quick(t, cfg), Start{Position: 20, CountsKnown: true, Until: 30}, m.commit)
-	eventually(t, m.at).Should(gomega.Equal(uint64(25)))
-	if len(m.resets) != 1 {
-		t.Errorf("resets %q, want one: the last leader was at 30", m.resets)
+	for _, position := range []uint64{20, alarm.ResetPosition} {
+		_, cfg := serve(t, 25, brings(stays, listEnd(25)))
+		m := newMemory()
+		run(t, quick(t, cfg), Start{Position: position, CountsKnown: true, Until: 30}, m.commit)
+		eventually(t, m.at).Should(gomega.Equal(uint64(25)))
+		if len(m.resets) != 1 {
+			t.Errorf("from %d: resets %q, want one: the last leader was at 30", position, m.resets)
+		}
 	}
 }
 

@@ -158,19 +158,21 @@ func (o *Options) Validate() error {
 	if o.DeliveryMaxAge < time.Minute {
 		errs = append(errs, fmt.Errorf("--delivery-max-age is %v; it must be at least 1m", o.DeliveryMaxAge))
 	}
-	if h := o.HeartbeatInterval; h != 0 && (h < minHeartbeat || h > maxHeartbeat) {
-		errs = append(errs, fmt.Errorf("--heartbeat-interval is %v; it must be 0, or from %v to %v", h, minHeartbeat, maxHeartbeat))
-	}
 	if o.OutboxMaxBytes.Cmp(minOutbox) < 0 {
 		errs = append(errs, fmt.Errorf("--outbox-max-bytes is %s; it must be at least %s", o.OutboxMaxBytes.String(), minOutbox.String()))
 	}
 	if len(validation.IsDNS1123Subdomain(strings.ToLower(o.SMTPHelloName))) > 0 && o.SMTPHelloName != "" {
 		errs = append(errs, fmt.Errorf("--smtp-hello-name: %q is not a host name such as bongsu.example.com", o.SMTPHelloName))
 	}
-	if _, err := o.Guard(); err != nil {
-		errs = append(errs, err)
+	_, err := o.Guard()
+	return errors.Join(append(errs, err, o.checkHeartbeat())...)
+}
+
+func (o *Options) checkHeartbeat() error {
+	if h := o.HeartbeatInterval; h != 0 && (h < minHeartbeat || h > maxHeartbeat) {
+		return fmt.Errorf("--heartbeat-interval is %v; it must be 0, or from %v to %v", h, minHeartbeat, maxHeartbeat)
 	}
-	return errors.Join(errs...)
+	return nil
 }
 
 // Features parses Controllers.
