@@ -216,6 +216,9 @@ func (q *inquiry) diagnose() {
 		d = preferCondition(d, *q.condition)
 	}
 	q.addStuck(&d)
+	if x.State == Running && d.Cause == nil {
+		d.Cause = q.unstable()
+	}
 	x.Cause = causeOf(d.Cause)
 	for i := range d.Others {
 		x.Others = append(x.Others, *causeOf(&d.Others[i]))
@@ -228,6 +231,13 @@ func (q *inquiry) diagnose() {
 			q.readLog()
 		}
 	}
+}
+
+// unstable returns the crash from which ready pods have not recovered yet, or nil. In a crash loop, a
+// pod is ready for a moment after each restart.
+func (q *inquiry) unstable() *diagnosis.Cause {
+	crash, _ := diagnosis.Recovering(q.workload.Pods, q.clock.Now())
+	return crash
 }
 
 // preferCondition puts the cause in a condition of the operator first. If the diagnosis found the same
