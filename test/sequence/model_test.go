@@ -83,7 +83,7 @@ type rise struct {
 	// then be sent again, also to a new receiver of the name.
 	raised int
 	// reread is the number of leaders that know after a restore only what its old checkpoint says. It
-	// also counts those that took over before the Events were listed.
+	// also counts those that took over while something waited since then, if it happened later.
 	reread int
 	// kept is the number of leaders that took over after a restore with messages from before it.
 	kept int
@@ -294,11 +294,14 @@ func (w *world) checkpointWritten(p *process) {
 	if p.foreign {
 		p.foreign = false
 		ledIn, led := w.ledIn[p.replica]
+		last := w.cluster.decoded()
+		again := last.TimeOf(alarm.ResetPosition)
+		fromReset := w.cluster.needed() <= alarm.ResetPosition
 		for _, r := range m.rises {
-			switch {
-			case isRestored, w.cluster.decoded().Position == alarm.ResetPosition: // the list after a restore
+			if isRestored || fromReset && !r.at.Before(again) {
 				r.reread++
-			case led && ledIn < m.restores:
+			}
+			if !isRestored && led && ledIn < m.restores {
 				r.kept++
 			}
 		}
