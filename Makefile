@@ -115,7 +115,7 @@ fuzz: ## Run each fuzz target for a short while (FUZZTIME=10s)
 # The packages whose RBAC markers make up the role of every replica, and the role of
 # each feature. An installation has the roles of the features that it enables.
 RBAC_common      := internal/operator internal/kube pkg/events
-RBAC_alarm       := internal/controller/alarm internal/controller/receiver internal/alarm/enrich internal/alarm/source internal/alarm/checkpoint
+RBAC_alarm       := internal/controller/alarms internal/controller/receivers internal/alarm/enrich internal/alarm/source internal/alarm/checkpoint
 RBAC_alarm-secrets := internal/alarm/receiver
 RBAC_secretshare := internal/controller/secretshare
 RBAC_jupyter     := internal/controller/jupyter internal/alarm/source

@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
-	internalalarm "github.com/bongsu-io/bongsu/internal/alarm"
+	"github.com/bongsu-io/bongsu/internal/alarm"
 	"github.com/bongsu-io/bongsu/internal/alarm/checkpoint"
 	"github.com/bongsu-io/bongsu/internal/alarm/counters"
 	"github.com/bongsu-io/bongsu/internal/alarm/enrich"
@@ -25,10 +25,10 @@ import (
 	"github.com/bongsu-io/bongsu/internal/alarm/objects"
 	"github.com/bongsu-io/bongsu/internal/alarm/outbox"
 	"github.com/bongsu-io/bongsu/internal/alarm/pipeline"
-	alarmreceiver "github.com/bongsu-io/bongsu/internal/alarm/receiver"
+	"github.com/bongsu-io/bongsu/internal/alarm/receiver"
 	"github.com/bongsu-io/bongsu/internal/alarm/standby"
-	"github.com/bongsu-io/bongsu/internal/controller/alarm"
-	"github.com/bongsu-io/bongsu/internal/controller/receiver"
+	"github.com/bongsu-io/bongsu/internal/controller/alarms"
+	"github.com/bongsu-io/bongsu/internal/controller/receivers"
 	"github.com/bongsu-io/bongsu/internal/controller/status"
 	"github.com/bongsu-io/bongsu/internal/feature"
 	"github.com/bongsu-io/bongsu/internal/kube"
@@ -54,10 +54,10 @@ func (a *App) addAlarms(ctx context.Context, as *assembly) error {
 	a.atWork = func() bool { return a.outbox.State().Position > 0 }
 
 	counts := counters.New(a.outbox)
-	recorder := a.newRecorder(as.Config, counts)
-	as.bodyFailed, as.clusterName = recorder.BodyFailed, clusterName(as.Options, uid)
-	known := &receivers{namespaces: newNamespaces(a.manager.GetCache(), a.manager.GetAPIReader())}
-	dispatcher := notify.NewDispatcher(a.outbox, recorder, realClock, as.Log.WithName("notify"),
+	observer := a.newObserver(as.Config, counts)
+	as.bodyFailed, as.clusterName = observer.BodyFailed, clusterName(as.Options, uid)
+	known := &knownReceivers{namespaces: newNamespaces(a.manager.GetCache(), a.manager.GetAPIReader())}
+	dispatcher := notify.NewDispatcher(a.outbox, observer, realClock, as.Log.WithName("notify"),
 		notify.Options{MaxAge: as.Options.DeliveryMaxAge, MayLead: a.lease.held, Orphaned: known.orphaned, Adopts: known.adopts})
 	metrics.RegisterReceivers(as.Metrics, dispatcher.FailingReceivers, dispatcher.SetAsideByAll)
 	inForce := pipeline.NewAlarms()
@@ -88,7 +88,7 @@ func (a *App) addAlarms(ctx context.Context, as *assembly) error {
 		Alarms:          inForce,
 		Namespaces:      known,
 		Enricher:        enricher,
-		Reporter:        recorder,
+		Reporter:        observer,
 		Observe:         as.observe,
 		LoadAlarms:      func(ctx context.Context) error { known.start(realClock.Now()); return controllers.prime(ctx) },
 		MaxAge:          undecidedAfter,
@@ -96,12 +96,12 @@ func (a *App) addAlarms(ctx context.Context, as *assembly) error {
 		Adopts:          known.adopts,
 		Repeats:         known.repeats,
 		Acknowledges:    known.acknowledges,
-		Missing:         internalalarm.IsAwaited,
+		Missing:         alarm.IsAwaited,
 		Clock:           realClock,
 		Log:             as.Log.WithName("pipeline"),
 	})
 	if recovery := a.outbox.Recovered(); recovery != nil {
-		recorder.OutboxReset(ctx, recovery)
+		observer.OutboxReset(ctx, recovery)
 	}
 	return errors.Join(a.manager.Add(leaderOnly(alarmPipeline.Start)), a.addHeartbeat(as.Config), a.addStandby(as.Config, as.events.Stuck))
 }
@@ -136,9 +136,9 @@ func (a *App) addStandby(c Config, stuck func() bool) error {
 	)
 }
 
-func (a *App) newRecorder(c Config, counts *counters.Counters) *metrics.Recorder {
+func (a *App) newObserver(c Config, counts *counters.Counters) *metrics.Observer {
 	eventRecorder := events.NewRecorder(a.manager.GetClient(), realClock, "bongsu")
-	return metrics.NewRecorder(counts, metrics.New(c.Metrics, a.load(c)), eventRecorder,
+	return metrics.NewObserver(counts, metrics.New(c.Metrics, a.load(c)), eventRecorder,
 		c.Options.Namespace, realClock, c.Log.WithName("alarms"))
 }
 
@@ -206,15 +206,15 @@ func clusterUID(ctx context.Context, reader client.Reader) (string, error) {
 }
 
 // alarms contains the controllers of alarms and receivers.
-type alarms struct {
-	alarm, clusterAlarm       *alarm.Reconciler
-	receiver, clusterReceiver *receiver.Reconciler
+type alarmControllers struct {
+	alarm, clusterAlarm       *alarms.Reconciler
+	receiver, clusterReceiver *receivers.Reconciler
 	policies                  *policies.Gate
 }
 
 // prime puts all alarms into force before the first Event is handled. ClusterAlarms come
 // first.
-func (c *alarms) prime(ctx context.Context) error {
+func (c *alarmControllers) prime(ctx context.Context) error {
 	if err := c.policies.Await(ctx); err != nil {
 		return err
 	}
@@ -230,7 +230,7 @@ func watchesSecrets(f feature.Feature) bool {
 }
 
 // addAlarmControllers builds the controllers and adds them to the manager.
-func (a *App) addAlarmControllers(ctx context.Context, as *assembly, counts *counters.Counters, inForce *pipeline.Alarms, changes *objects.Source, dispatcher *notify.Dispatcher) (*alarms, error) {
+func (a *App) addAlarmControllers(ctx context.Context, as *assembly, counts *counters.Counters, inForce *pipeline.Alarms, changes *objects.Source, dispatcher *notify.Dispatcher) (*alarmControllers, error) {
 	compiler, err := match.NewCompiler()
 	if err != nil {
 		return nil, err
@@ -239,32 +239,32 @@ func (a *App) addAlarmControllers(ctx context.Context, as *assembly, counts *cou
 	if err != nil {
 		return nil, err
 	}
-	if guarded.Nodes, err = alarmreceiver.NewNodes(ctx, a.manager.GetCache(), a.manager.GetFieldIndexer()); err != nil {
+	if guarded.Nodes, err = receiver.NewNodes(ctx, a.manager.GetCache(), a.manager.GetFieldIndexer()); err != nil {
 		return nil, err
 	}
-	all := &alarms{policies: as.policies}
+	all := &alarmControllers{policies: as.policies}
 	watch, watched := kube.NewSecretWatch(all.enqueue), slices.ContainsFunc(as.features, watchesSecrets)
 	if watched {
 		as.secrets = append(as.secrets, watch)
 	}
 	cl := a.manager.GetClient()
-	sinks := alarmreceiver.NewSinks(guarded, as.Out, realClock)
+	sinks := receiver.NewSinks(guarded, as.Out, realClock)
 	sinks.Cluster, sinks.HelloName, sinks.BodyFailed = as.clusterName, as.Options.SMTPHelloName, as.bodyFailed
-	recorder := func(kind string) *status.Recorder {
+	reporter := func(kind string) *status.Reporter {
 		return status.New(cl, a.manager.GetAPIReader(), realClock, counts, kind)
 	}
-	forAlarms := alarm.Dependencies{Client: cl, Live: a.manager.GetAPIReader(), Compiler: compiler, Alarms: inForce, Changes: changes, Metrics: as.Metrics, Recorder: recorder, Policies: as.policies, Clock: realClock}
-	forReceivers := receiver.Dependencies{
+	forAlarms := alarms.Dependencies{Client: cl, Live: a.manager.GetAPIReader(), Compiler: compiler, Alarms: inForce, Changes: changes, Metrics: as.Metrics, Reporter: reporter, Policies: as.policies, Clock: realClock}
+	forReceivers := receivers.Dependencies{
 		Client: cl, Live: a.manager.GetAPIReader(), Secrets: watch, Unwatched: !watched, Dispatcher: dispatcher,
-		Recorder: recorder, Policies: as.policies, Sinks: sinks,
+		Reporter: reporter, Policies: as.policies, Sinks: sinks,
 	}
-	all.alarm, all.clusterAlarm = alarm.NewAlarm(forAlarms), alarm.NewClusterAlarm(forAlarms)
-	all.receiver, all.clusterReceiver = receiver.NewAlarmReceiver(forReceivers), receiver.NewClusterAlarmReceiver(forReceivers)
+	all.alarm, all.clusterAlarm = alarms.NewAlarm(forAlarms), alarms.NewClusterAlarm(forAlarms)
+	all.receiver, all.clusterReceiver = receivers.NewAlarmReceiver(forReceivers), receivers.NewClusterAlarmReceiver(forReceivers)
 	return all, a.setUp(all, counts)
 }
 
 // setUp adds the controllers to the manager, and enqueues objects whose counts changed.
-func (a *App) setUp(all *alarms, counts *counters.Counters) error {
+func (a *App) setUp(all *alarmControllers, counts *counters.Counters) error {
 	return errors.Join(
 		all.alarm.SetUp(a.manager), all.clusterAlarm.SetUp(a.manager),
 		all.receiver.SetUp(a.manager), all.clusterReceiver.SetUp(a.manager),
@@ -279,11 +279,11 @@ func (a *App) setUp(all *alarms, counts *counters.Counters) error {
 }
 
 // enqueue enqueues an alarm or a receiver.
-func (c *alarms) enqueue(key kube.Key) {
+func (c *alarmControllers) enqueue(key kube.Key) {
 	switch name := key.NamespacedName(); key.Kind {
-	case internalalarm.KindAlarm:
+	case alarm.KindAlarm:
 		c.alarm.Enqueue(name)
-	case internalalarm.KindClusterAlarm:
+	case alarm.KindClusterAlarm:
 		c.clusterAlarm.Enqueue(name)
 	case v1alpha1.KindAlarmReceiver:
 		c.receiver.Enqueue(name)

@@ -37,7 +37,7 @@ func (r *namespaceReader) Get(_ context.Context, key client.ObjectKey, object cl
 func TestANamespaceThatTheCacheLacksIsReadFromTheAPIServer(t *testing.T) {
 	const receiver = "AlarmReceiver/shop/hook@namespace:shop-uid"
 	cache, live := &namespaceReader{}, &namespaceReader{uid: "shop-uid", err: apierrors.NewTooManyRequestsError("slow down")}
-	n := &receivers{namespaces: newNamespaces(cache, live)}
+	n := &knownReceivers{namespaces: newNamespaces(cache, live)}
 	if _, _, unread := n.Labels("shop"); unread == "" || n.orphaned(receiver) {
 		t.Error("a namespace that cannot be read counts as existing or as deleted")
 	}

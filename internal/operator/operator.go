@@ -37,7 +37,7 @@ import (
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/internal/alarm/enrich"
 	"github.com/bongsu-io/bongsu/internal/alarm/outbox"
-	"github.com/bongsu-io/bongsu/internal/controller/alarm"
+	"github.com/bongsu-io/bongsu/internal/controller/alarms"
 	"github.com/bongsu-io/bongsu/internal/controller/workload"
 	"github.com/bongsu-io/bongsu/internal/kube"
 	"github.com/bongsu-io/bongsu/internal/operator/metricsauth"
@@ -223,8 +223,8 @@ func cacheOptions() cache.Options {
 	return cache.Options{
 		DefaultTransform: cache.TransformStripManagedFields(),
 		ByObject: map[client.Object]cache.ByObject{
-			&v1alpha1.Alarm{}:               {Transform: alarm.TrimManagedFields},
-			&v1alpha1.ClusterAlarm{}:        {Transform: alarm.TrimManagedFields},
+			&v1alpha1.Alarm{}:               {Transform: alarms.TrimManagedFields},
+			&v1alpha1.ClusterAlarm{}:        {Transform: alarms.TrimManagedFields},
 			&corev1.Node{}:                  {Transform: enrich.TrimNode},
 			&corev1.Pod{}:                   pods,
 			&corev1.Service{}:               made,

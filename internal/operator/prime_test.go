@@ -28,7 +28,7 @@ import (
 	"github.com/bongsu-io/bongsu/internal/alarm/fields"
 	"github.com/bongsu-io/bongsu/internal/alarm/match"
 	"github.com/bongsu-io/bongsu/internal/alarm/outbox"
-	"github.com/bongsu-io/bongsu/internal/controller/alarm"
+	"github.com/bongsu-io/bongsu/internal/controller/alarms"
 	"github.com/bongsu-io/bongsu/internal/controller/status"
 	"github.com/bongsu-io/bongsu/internal/feature"
 	"github.com/bongsu-io/bongsu/internal/policies"
@@ -45,7 +45,7 @@ func (a inForce) Delete(key string)                                  { delete(a,
 func (a inForce) Hold(key, _ string)                                 { delete(a, key) }
 
 // prime primes alarms of both kinds, and returns those in force and their reconcilers.
-func prime(t *testing.T, objects ...client.Object) (inForce, client.Client, *alarms) {
+func prime(t *testing.T, objects ...client.Object) (inForce, client.Client, *alarmControllers) {
 	t.Helper()
 	set := inForce{}
 	c, all := primeInto(t, set, nil, objects...)
@@ -53,7 +53,7 @@ func prime(t *testing.T, objects ...client.Object) (inForce, client.Client, *ala
 }
 
 // primeInto primes alarms of both kinds, and returns their reconcilers.
-func primeInto(t *testing.T, set alarm.Alarms, gate *policies.Gate, objects ...client.Object) (client.Client, *alarms) {
+func primeInto(t *testing.T, set alarms.Alarms, gate *policies.Gate, objects ...client.Object) (client.Client, *alarmControllers) {
 	t.Helper()
 	scheme, err := newScheme()
 	if err != nil {
@@ -69,12 +69,12 @@ func primeInto(t *testing.T, set alarm.Alarms, gate *policies.Gate, objects ...c
 	}
 	t.Cleanup(func() { _ = store.Close() })
 	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithStatusSubresource(&v1alpha1.Alarm{}).Build()
-	d := alarm.Dependencies{
+	d := alarms.Dependencies{
 		Client: c, Live: c, Compiler: compiler, Alarms: set, Policies: gate, Clock: realClock,
-		Changes:  struct{ alarm.Changes }{}, // these alarms name no resources
-		Recorder: func(kind string) *status.Recorder { return status.New(c, c, realClock, counters.New(store), kind) },
+		Changes:  struct{ alarms.Changes }{}, // these alarms name no resources
+		Reporter: func(kind string) *status.Reporter { return status.New(c, c, realClock, counters.New(store), kind) },
 	}
-	all := &alarms{alarm: alarm.NewAlarm(d), clusterAlarm: alarm.NewClusterAlarm(d)}
+	all := &alarmControllers{alarm: alarms.NewAlarm(d), clusterAlarm: alarms.NewClusterAlarm(d)}
 	if err := all.prime(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -10,26 +10,26 @@ import (
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/internal/alarm"
 	"github.com/bongsu-io/bongsu/internal/alarm/enrich"
-	alarmreceiver "github.com/bongsu-io/bongsu/internal/alarm/receiver"
+	"github.com/bongsu-io/bongsu/internal/alarm/receiver"
 	"github.com/bongsu-io/bongsu/internal/kube"
 )
 
 // receivers identifies receivers. A receiver that was deleted and created again has the same
 // key and another UID.
-type receivers struct {
+type knownReceivers struct {
 	namespaces
 	// started is when this replica began to lead.
 	started time.Time
 }
 
 // start is called before the first Event is read.
-func (r *receivers) start(now time.Time) { r.started = now.Truncate(time.Second) }
+func (r *knownReceivers) start(now time.Time) { r.started = now.Truncate(time.Second) }
 
 // identify returns the ID of the receiver with a key, or "" if there is none.
 // Occurrences before since belong to a former receiver of that name: while no operator ran,
 // it could have been deleted and created again. Times of creation are in seconds. The former
 // AlarmReceiver can have been another tenant's, so that the rest of its second is left out too.
-func (r *receivers) identify(key string) (id string, since time.Time) {
+func (r *knownReceivers) identify(key string) (id string, since time.Time) {
 	object, err := get(context.Background(), r.cache, key, client.UnsafeDisableDeepCopy) // in memory
 	if err != nil {
 		return "", time.Time{}
@@ -45,38 +45,38 @@ func (r *receivers) identify(key string) (id string, since time.Time) {
 }
 
 // repeats reports whether the receiver with an ID must get the messages of open groups again.
-func (r *receivers) repeats(id string) bool { return r.is(id, alarmreceiver.Repeats) }
+func (r *knownReceivers) repeats(id string) bool { return r.is(id, receiver.Repeats) }
 
 // acknowledges reports whether the receiver with an ID shows who acknowledged a group.
-func (r *receivers) acknowledges(id string) bool { return r.is(id, alarmreceiver.Acknowledges) }
+func (r *knownReceivers) acknowledges(id string) bool { return r.is(id, receiver.Acknowledges) }
 
 // is reports whether the receiver with an ID exists and has a property.
-func (r *receivers) is(id string, property func(alarmreceiver.Object) bool) bool {
+func (r *knownReceivers) is(id string, property func(receiver.Object) bool) bool {
 	object, err := get(context.Background(), r.cache, alarm.ReceiverKey(id), client.UnsafeDisableDeepCopy)
 	if err != nil {
 		return false
 	}
-	existing, ok := object.(alarmreceiver.Object)
+	existing, ok := object.(receiver.Object)
 	return ok && property(existing)
 }
 
 // namespaceLabels returns the labels by which the receiver with an ID chooses a channel.
-func (r *receivers) namespaceLabels(id string) []string {
+func (r *knownReceivers) namespaceLabels(id string) []string {
 	object, err := get(context.Background(), r.cache, alarm.ReceiverKey(id), client.UnsafeDisableDeepCopy)
 	if err != nil {
 		return nil
 	}
-	existing, ok := object.(alarmreceiver.Object)
+	existing, ok := object.(receiver.Object)
 	if !ok {
 		return nil
 	}
-	return alarmreceiver.NamespaceLabels(existing)
+	return receiver.NamespaceLabels(existing)
 }
 
 // orphaned reports whether a receiver does not exist any more, or if it never did, whether its
 // namespace does not. It is false if that cannot be read. The cache can be older than the
 // outbox, so only the API server's answer counts.
-func (r *receivers) orphaned(id string) bool {
+func (r *knownReceivers) orphaned(id string) bool {
 	receiver, uid, namespaceUID := alarm.SplitReceiver(id)
 	key, err := kube.ParseKey(receiver)
 	if err != nil || uid == "" && key.Namespace == "" {
@@ -97,7 +97,7 @@ func (r *receivers) orphaned(id string) bool {
 // was stored. It asks the API server, because the cache can still have a former receiver or
 // namespace of the name. Messages of one tenant would then reach another. The receiver is read after
 // its namespace: if it exists then, it has been in this one.
-func (r *receivers) adopts(id, awaited string) (bool, error) {
+func (r *knownReceivers) adopts(id, awaited string) (bool, error) {
 	receiver, uid, _ := alarm.SplitReceiver(id)
 	_, _, namespaceUID := alarm.SplitReceiver(awaited)
 	key, err := kube.ParseKey(receiver)
@@ -114,7 +114,7 @@ func (r *receivers) adopts(id, awaited string) (bool, error) {
 }
 
 // isNamespace reports whether the namespace with a name has this UID, as the API server says.
-func (r *receivers) isNamespace(name, uid string) (bool, error) {
+func (r *knownReceivers) isNamespace(name, uid string) (bool, error) {
 	if err, ok := r.failing.Get(""); ok {
 		return false, err
 	}
@@ -126,7 +126,7 @@ func (r *receivers) isNamespace(name, uid string) (bool, error) {
 }
 
 // isReceiver reports whether the receiver with a key has this UID, as the API server says.
-func (r *receivers) isReceiver(receiver, uid string) (bool, error) {
+func (r *knownReceivers) isReceiver(receiver, uid string) (bool, error) {
 	if err, ok := r.failing.Get(""); ok {
 		return false, err
 	}

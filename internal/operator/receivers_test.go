@@ -49,7 +49,7 @@ func TestOnlyTheAPIServerSaysThatAReceiverIsGone(t *testing.T) {
 		"the API server limits requests":       {receiverReader{uid: "next"}, receiverReader{err: apierrors.NewTooManyRequests("slow down", 1)}, false},
 		"the operator has no permission (yet)": {receiverReader{err: notFound}, receiverReader{err: apierrors.NewForbidden(v1alpha1.SchemeGroupVersion.WithResource("alarmreceivers").GroupResource(), "team", nil)}, false},
 	} {
-		r := &receivers{namespaces: newNamespaces(&tc.cache, &tc.live)}
+		r := &knownReceivers{namespaces: newNamespaces(&tc.cache, &tc.live)}
 		if got := r.orphaned(id); got != tc.want {
 			t.Errorf("%s: gone %v, want %v", name, got, tc.want)
 		}
@@ -61,7 +61,7 @@ func TestOnlyTheAPIServerSaysThatAReceiverIsGone(t *testing.T) {
 func TestWhatHappenedBeforeAReceiverIsNotForIt(t *testing.T) {
 	created := time.Unix(1_800_000_000, 0)
 	reader := &receiverReader{uid: "uid", created: created}
-	r := &receivers{namespaces: newNamespaces(reader, reader)}
+	r := &knownReceivers{namespaces: newNamespaces(reader, reader)}
 	for name, tc := range map[string]struct {
 		started            time.Time
 		ofTenant, ofAdmins time.Time
@@ -93,7 +93,7 @@ func TestOnlyAnExistingAlertmanagerRepeats(t *testing.T) {
 		"a log":             {receiverReader{spec: v1alpha1.AlarmReceiverSpec{Log: &v1alpha1.LogReceiver{}}}, false},
 		"it does not exist": {receiverReader{spec: alertmanager, err: errors.New("not found")}, false},
 	} {
-		r := &receivers{namespaces: newNamespaces(&tc.cache, &tc.cache)}
+		r := &knownReceivers{namespaces: newNamespaces(&tc.cache, &tc.cache)}
 		if got := r.repeats("AlarmReceiver/shop/team@uid"); got != tc.want {
 			t.Errorf("%s: repeats %t, want %t", name, got, tc.want)
 		}
@@ -131,7 +131,7 @@ func TestAReceiverAdoptsWhatWaitsInItsNamespaceOnly(t *testing.T) {
 		"it cannot be read":            {id, awaited, tenantReader{err: apierrors.NewTooManyRequestsError("slow down")}, false, true},
 		"without a namespace":          {"ClusterAlarmReceiver//ops@uid", "ClusterAlarmReceiver//ops", tenantReader{err: errors.New("not read")}, true, false},
 	} {
-		r := &receivers{namespaces: newNamespaces(&tc.live, &tc.live)}
+		r := &knownReceivers{namespaces: newNamespaces(&tc.live, &tc.live)}
 		got, err := r.adopts(tc.id, tc.awaited)
 		if got != tc.want || (err != nil) != tc.fails {
 			t.Errorf("%s: %v, %v", name, got, err)

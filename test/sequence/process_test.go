@@ -74,9 +74,9 @@ func (w *world) start(replica int) *process {
 		Size: func() outbox.Size { return outbox.Size{} }, UsedBytes: func() float64 { return 0 },
 		LimitBytes: func() float64 { return 0 }, OldestSeconds: func() float64 { return 0 },
 	}
-	recorder := metrics.NewRecorder(counts, metrics.New(prometheus.NewRegistry(), load),
+	observer := metrics.NewObserver(counts, metrics.New(prometheus.NewRegistry(), load),
 		events.NewRecorder(api, clock.RealClock{}, "bongsu"), "bongsu", clock.RealClock{}, logr.Discard())
-	p.dispatcher = notify.NewDispatcher(p.store, recorder, clock.RealClock{}, logr.Discard(), notify.Options{Orphaned: p.orphaned, Adopts: p.adopts})
+	p.dispatcher = notify.NewDispatcher(p.store, observer, clock.RealClock{}, logr.Discard(), notify.Options{Orphaned: p.orphaned, Adopts: p.adopts})
 	p.source, err = source.New(w.cluster.config(), clock.RealClock{}, logr.Discard())
 	w.must(err)
 	for _, e := range w.receivers {
@@ -89,7 +89,7 @@ func (w *world) start(replica int) *process {
 	}
 	leader := pipeline.New(pipeline.Config{
 		ClusterUID: "cluster", Source: p.source, Outbox: p.store, Checkpoint: checkpoint.NewStore(api, "bongsu"),
-		Dispatcher: p.dispatcher, Alarms: p.alarms, Namespaces: noNamespaces{}, Enricher: w, Reporter: recorder, MaxAge: 24 * time.Hour,
+		Dispatcher: p.dispatcher, Alarms: p.alarms, Namespaces: noNamespaces{}, Enricher: w, Reporter: observer, MaxAge: 24 * time.Hour,
 		Observe: func(context.Context, []alarm.Occurrence) {}, Clock: clock.RealClock{}, Log: logr.Discard(),
 		Identify: p.identify, Adopts: p.adopts, Missing: alarm.IsAwaited,
 		LoadAlarms: func(context.Context) error {

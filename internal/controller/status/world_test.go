@@ -44,7 +44,7 @@ type world struct {
 	clock    *clocktesting.FakePassiveClock
 	outbox   *outbox.Store
 	counters *counters.Counters
-	recorder *status.Recorder
+	reporter *status.Reporter
 	// writes counts the requests that change something, whatever is answered.
 	writes atomic.Int64
 }
@@ -100,7 +100,7 @@ func (w *world) restartOn(t *testing.T, dir string) {
 		t.Fatal(err)
 	}
 	w.counters = counters.New(w.outbox)
-	w.recorder = status.New(c, c, w.clock, w.counters, w.key.Kind)
+	w.reporter = status.New(c, c, w.clock, w.counters, w.key.Kind)
 }
 
 // count counts something for the object.
@@ -139,7 +139,7 @@ func (w *world) try(t *testing.T, evaluate func(context.Context, string) (status
 	t.Helper()
 	empty := w.object.DeepCopyObject().(status.AlarmObject)
 	gone := func(key string) { t.Errorf("%s is said to be gone", key) }
-	return w.recorder.Reconcile(t.Context(), w.key, empty, gone, evaluate)
+	return w.reporter.Reconcile(t.Context(), w.key, empty, gone, evaluate)
 }
 
 func (w *world) status(t *testing.T) *v1alpha1.AlarmStatus {

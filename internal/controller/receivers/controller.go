@@ -1,7 +1,7 @@
-// Package receiver configures AlarmReceivers and ClusterAlarmReceivers. It reads their
+// Package receivers configures AlarmReceivers and ClusterAlarmReceivers. It reads their
 // Secrets, builds the notifier, and reports problems of the configuration and of
 // deliveries in the status. It sends nothing itself.
-package receiver
+package receivers
 
 import (
 	"context"
@@ -62,7 +62,7 @@ const workers = 4
 type Reconciler struct {
 	kind     string
 	newEmpty func() Object
-	recorder *status.Recorder
+	reporter *status.Reporter
 	memory   *reconciler.Memory
 	Dependencies
 }
@@ -76,8 +76,8 @@ type Dependencies struct {
 	// Unwatched means that Secrets are read again each minute, because the operator may not watch all.
 	Unwatched  bool
 	Dispatcher Dispatcher
-	// Recorder returns the recorder of a kind.
-	Recorder func(kind string) *status.Recorder
+	// Reporter returns the reporter of a kind.
+	Reporter func(kind string) *status.Reporter
 	Sinks    receiver.Sinks
 	// Policies reports whether AlarmReceivers can be used.
 	Policies *policies.Gate
@@ -96,7 +96,7 @@ func NewClusterAlarmReceiver(d Dependencies) *Reconciler {
 
 func newReconciler(kind string, d Dependencies, newEmpty func() Object) *Reconciler {
 	memory := newMemory(kind, func(key kube.Key) { d.Dispatcher.Disable(key.String()) })
-	return &Reconciler{kind: kind, newEmpty: newEmpty, recorder: d.Recorder(kind), memory: memory, Dependencies: d}
+	return &Reconciler{kind: kind, newEmpty: newEmpty, reporter: d.Reporter(kind), memory: memory, Dependencies: d}
 }
 
 // Enqueue enqueues a receiver whose counts, deliveries or Secrets have changed.
@@ -125,7 +125,7 @@ func (r *Reconciler) SetUp(mgr ctrl.Manager) error {
 func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	object := r.newEmpty()
 	key := kube.Key{Kind: r.kind, Namespace: req.Namespace, Name: req.Name}
-	return r.recorder.Reconcile(ctx, key, object,
+	return r.reporter.Reconcile(ctx, key, object,
 		func(string) { r.forget(key) },
 		func(ctx context.Context, _ string) (status.Result, error) {
 			result, err := r.configure(ctx, object, key)

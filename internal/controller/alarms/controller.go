@@ -1,7 +1,7 @@
-// Package alarm puts Alarms and ClusterAlarms into force. It compiles them, resolves their
+// Package alarms puts Alarms and ClusterAlarms into force. It compiles them, resolves their
 // receivers, gives both to the pipeline, and reports problems in the status. It sends
 // nothing itself.
-package alarm
+package alarms
 
 import (
 	"context"
@@ -74,7 +74,7 @@ type Reconciler struct {
 	alarms   Alarms
 	memory   *reconciler.Memory
 	pace     *pace
-	recorder *status.Recorder
+	reporter *status.Reporter
 	changes  Changes
 	// policies is nil for ClusterAlarms, which only administrators write.
 	policies *policies.Gate
@@ -90,8 +90,8 @@ type Dependencies struct {
 	Changes  Changes
 	// Metrics registers the metrics. It can be nil.
 	Metrics prometheus.Registerer
-	// Recorder returns the recorder of a kind.
-	Recorder func(kind string) *status.Recorder
+	// Reporter returns the reporter of a kind.
+	Reporter func(kind string) *status.Reporter
 	// Policies reports whether Alarms can be in force.
 	Policies *policies.Gate
 	Clock    clock.PassiveClock
@@ -116,7 +116,7 @@ func NewClusterAlarm(d Dependencies) *Reconciler {
 func newReconciler(kind string, d Dependencies, newEmpty func() Object, newList func() client.ObjectList) *Reconciler {
 	return &Reconciler{
 		kind: kind, newEmpty: newEmpty, newList: newList,
-		client: d.Client, live: d.Live, compiler: d.Compiler, alarms: d.Alarms, recorder: d.Recorder(kind), changes: d.Changes,
+		client: d.Client, live: d.Live, compiler: d.Compiler, alarms: d.Alarms, reporter: d.Reporter(kind), changes: d.Changes,
 		pace:   newPace(d.Clock),
 		memory: newMemory(kind, d.Metrics, func(key kube.Key) { d.Alarms.Hold(key.String(), "") }),
 	}
@@ -164,7 +164,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	defer r.priming.RUnlock()
 	object := r.newEmpty()
 	key := kube.Key{Kind: r.kind, Namespace: req.Namespace, Name: req.Name}
-	return r.recorder.Reconcile(ctx, key, object,
+	return r.reporter.Reconcile(ctx, key, object,
 		func(string) { r.release(key) },
 		func(ctx context.Context, _ string) (status.Result, error) {
 			result, err := r.apply(ctx, object, key, r.namespaceUID)

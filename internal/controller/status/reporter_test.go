@@ -572,7 +572,7 @@ func TestADeletedObjectIsForgotten(t *testing.T) {
 	w.key, w.object = key, &v1alpha1.Alarm{}
 	w.count(t, outbox.StatusCounts{Matched: 3})
 	var gone []string
-	_, err := w.recorder.Reconcile(t.Context(), key, &v1alpha1.Alarm{},
+	_, err := w.reporter.Reconcile(t.Context(), key, &v1alpha1.Alarm{},
 		func(key string) { gone = append(gone, key) },
 		func(context.Context, string) (status.Result, error) { return well, errors.New("it was evaluated") })
 	if err != nil {

@@ -1,4 +1,4 @@
-package receiver_test
+package alarms_test
 
 import (
 	"os"

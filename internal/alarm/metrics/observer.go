@@ -21,8 +21,8 @@ import (
 	"github.com/bongsu-io/bongsu/pkg/events"
 )
 
-// Recorder implements the interfaces through which the pipeline and notify report.
-type Recorder struct {
+// Observer implements the interfaces through which the pipeline and notify report.
+type Observer struct {
 	counters  *counters.Counters
 	metrics   *Metrics
 	events    *events.Recorder
@@ -32,18 +32,18 @@ type Recorder struct {
 }
 
 var (
-	_ notify.Observer   = (*Recorder)(nil)
-	_ pipeline.Reporter = (*Recorder)(nil)
+	_ notify.Observer   = (*Observer)(nil)
+	_ pipeline.Reporter = (*Observer)(nil)
 )
 
-// NewRecorder returns a Recorder. It emits Events about the operator itself for the
+// NewObserver returns an Observer. It emits Events about the operator itself for the
 // checkpoint, in the operator's namespace.
-func NewRecorder(c *counters.Counters, m *Metrics, recorder *events.Recorder, namespace string, clk clock.PassiveClock, log logr.Logger) *Recorder {
-	return &Recorder{counters: c, metrics: m, events: recorder, namespace: namespace, clock: clk, log: log}
+func NewObserver(c *counters.Counters, m *Metrics, recorder *events.Recorder, namespace string, clk clock.PassiveClock, log logr.Logger) *Observer {
+	return &Observer{counters: c, metrics: m, events: recorder, namespace: namespace, clock: clk, log: log}
 }
 
 // Evaluated implements pipeline.Reporter.
-func (r *Recorder) Evaluated(id kube.Key, outcome match.Outcome, err error, occurrences int64) {
+func (r *Observer) Evaluated(id kube.Key, outcome match.Outcome, err error, occurrences int64) {
 	subject := id.String()
 	now := r.clock.Now()
 	switch outcome {
@@ -72,18 +72,18 @@ func (r *Recorder) Evaluated(id kube.Key, outcome match.Outcome, err error, occu
 }
 
 // Suppressed implements pipeline.Reporter.
-func (r *Recorder) Suppressed(why pipeline.Suppression, occurrences int64) {
+func (r *Observer) Suppressed(why pipeline.Suppression, occurrences int64) {
 	r.metrics.suppressed.WithLabelValues(string(why)).Add(float64(occurrences))
 }
 
 // Merged implements pipeline.Reporter. The status does not count these messages as
 // suppressed, because other messages contain their occurrences.
-func (r *Recorder) Merged(messages int64) {
+func (r *Observer) Merged(messages int64) {
 	r.metrics.suppressed.WithLabelValues(string(pipeline.SuppressedByGroup)).Add(float64(messages))
 }
 
 // GroupLimitReached implements pipeline.Reporter.
-func (r *Recorder) GroupLimitReached(id kube.Key) {
+func (r *Observer) GroupLimitReached(id kube.Key) {
 	r.counters.Notify(id.String(), counters.Notice{
 		Reason: v1alpha1.ReasonTooManyGroups, Since: r.clock.Now(),
 		Text: "groups or thresholds reached a limit, so further occurrences share a group or have none: group by a key with fewer values",
@@ -91,19 +91,19 @@ func (r *Recorder) GroupLimitReached(id kube.Key) {
 }
 
 // Reset implements pipeline.Reporter.
-func (r *Recorder) Reset(ctx context.Context, text string) {
+func (r *Observer) Reset(ctx context.Context, text string) {
 	r.metrics.resets.Inc()
 	r.emitOperatorEvent(ctx, v1alpha1.ReasonEventPositionReset, text)
 }
 
 // OutboxReset reports that the file of the outbox was set aside.
-func (r *Recorder) OutboxReset(ctx context.Context, recovery *outbox.Recovery) {
+func (r *Observer) OutboxReset(ctx context.Context, recovery *outbox.Recovery) {
 	r.emitOperatorEvent(ctx, v1alpha1.ReasonOutboxReset,
 		fmt.Sprintf("the outbox could not be read and was set aside as %s (%v): alarms continue from the checkpoint in the cluster", recovery.Path, recovery.Cause))
 }
 
 // emitOperatorEvent logs a text and emits it as an Event for the administrator.
-func (r *Recorder) emitOperatorEvent(ctx context.Context, reason, text string) {
+func (r *Observer) emitOperatorEvent(ctx context.Context, reason, text string) {
 	r.log.Info(text, "reason", reason)
 	object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: r.namespace, Name: checkpoint.Name}}
 	err := r.events.Emit(ctx, object, events.Event{
@@ -115,7 +115,7 @@ func (r *Recorder) emitOperatorEvent(ctx context.Context, reason, text string) {
 }
 
 // Delivered implements notify.Observer.
-func (r *Recorder) Delivered(_ string, d notify.Delivery, alarms outbox.Counts) {
+func (r *Observer) Delivered(_ string, d notify.Delivery, alarms outbox.Counts) {
 	r.metrics.messages.WithLabelValues(string(d.Kind)).Add(float64(d.Messages))
 	r.metrics.latency.Observe(d.Latency.Seconds())
 	for _, n := range alarms {
@@ -124,7 +124,7 @@ func (r *Recorder) Delivered(_ string, d notify.Delivery, alarms outbox.Counts) 
 }
 
 // Dropped implements notify.Observer.
-func (r *Recorder) Dropped(receiver string, alarms outbox.Counts, cause notify.DropCause, text string) {
+func (r *Observer) Dropped(receiver string, alarms outbox.Counts, cause notify.DropCause, text string) {
 	now := r.clock.Now()
 	notice := counters.Notice{Reason: v1alpha1.ReasonMessageDropped, Text: text, Since: now}
 	forAlarm := notice
@@ -140,35 +140,35 @@ func (r *Recorder) Dropped(receiver string, alarms outbox.Counts, cause notify.D
 }
 
 // Failing implements notify.Observer.
-func (r *Recorder) Failing(receiver string, err *notify.SendError) {
+func (r *Observer) Failing(receiver string, err *notify.SendError) {
 	r.metrics.failures.WithLabelValues(err.Class.String()).Inc()
 	r.counters.MarkChanged(receiver)
 	r.log.Info("delivery fails", "receiver", receiver, "reason", err.Reason, "text", err.Text)
 }
 
 // Changed implements notify.Observer.
-func (r *Recorder) Changed(receiver string) { r.counters.MarkChanged(receiver) }
+func (r *Observer) Changed(receiver string) { r.counters.MarkChanged(receiver) }
 
 // BatchRefused implements notify.Observer.
-func (r *Recorder) BatchRefused(receiver string, messages int64, err *notify.SendError) {
+func (r *Observer) BatchRefused(receiver string, messages int64, err *notify.SendError) {
 	r.metrics.failures.WithLabelValues(err.Class.String()).Inc()
 	r.log.Info("several messages refused together, they are sent alone", "receiver", receiver, "messages", messages, "reason", err.Reason, "text", err.Text)
 }
 
 // Recovered implements notify.Observer.
-func (r *Recorder) Recovered(receiver string) {
+func (r *Observer) Recovered(receiver string) {
 	r.counters.MarkChanged(receiver)
 	r.log.Info("delivery works again", "receiver", receiver)
 }
 
 // ThreadLost implements notify.Observer.
-func (r *Recorder) ThreadLost(receiver, text string) {
+func (r *Observer) ThreadLost(receiver, text string) {
 	r.counters.Notify(receiver, counters.Notice{Reason: v1alpha1.ReasonThreadLost, Text: text, Since: r.clock.Now()})
 	r.log.Info("thread lost", "receiver", receiver, "text", text)
 }
 
 // BodyFailed reports that an expression in the body of a webhook failed.
-func (r *Recorder) BodyFailed(receiver, text string) {
+func (r *Observer) BodyFailed(receiver, text string) {
 	r.metrics.expressionFailures.Inc()
 	r.counters.Notify(receiver, counters.Notice{Reason: v1alpha1.ReasonExpressionFailed, Text: text, Since: r.clock.Now()})
 }

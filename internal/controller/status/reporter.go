@@ -88,8 +88,8 @@ func (r Result) Ready() bool { return r.Reason == "" }
 
 func (r Result) suspended() bool { return r.Reason == v1alpha1.ReasonSuspended }
 
-// Recorder reports alarms or receivers: their counts, and their failures.
-type Recorder struct {
+// Reporter reports alarms or receivers: their counts, and their failures.
+type Reporter struct {
 	writer   *Writer
 	client   client.Client
 	live     client.Reader
@@ -97,17 +97,17 @@ type Recorder struct {
 	counters *counters.Counters
 }
 
-// New returns a Recorder for objects of a kind. live reads from the API server, without a
+// New returns a Reporter for objects of a kind. live reads from the API server, without a
 // cache. The Events of an AlarmReceiver come from "alarmreceiver-controller".
-func New(c client.Client, live client.Reader, clk clock.PassiveClock, t *counters.Counters, kind string) *Recorder {
-	return &Recorder{
+func New(c client.Client, live client.Reader, clk clock.PassiveClock, t *counters.Counters, kind string) *Reporter {
+	return &Reporter{
 		writer: NewWriter(c, clk, strings.ToLower(kind)+"-controller"), client: c, live: live, clock: clk, counters: t,
 	}
 }
 
 // Reconcile reads the object into the given empty one. If the object does not exist, it
 // calls gone; otherwise it calls configure and reports the result.
-func (r *Recorder) Reconcile(
+func (r *Reporter) Reconcile(
 	ctx context.Context, key kube.Key, object AlarmObject,
 	gone func(key string), configure func(ctx context.Context, key string) (Result, error),
 ) (reconcile.Result, error) {
@@ -132,7 +132,7 @@ var errRecreated = errors.New("the object was deleted and created again: reading
 
 // report writes the status and emits Events. subject is the key of the object in the
 // counters.
-func (r *Recorder) report(ctx context.Context, object AlarmObject, subject string, result Result) (time.Duration, error) {
+func (r *Reporter) report(ctx context.Context, object AlarmObject, subject string, result Result) (time.Duration, error) {
 	before := object.DeepCopyObject().(AlarmObject)
 	status := object.AlarmStatus()
 	err := r.counters.Apply(ctx, subject, object.GetUID(), status, func(ctx context.Context) (*v1alpha1.AlarmStatus, error) {
@@ -186,7 +186,7 @@ func (r *Recorder) report(ctx context.Context, object AlarmObject, subject strin
 	return step.Sooner(repeat, expires, muteChanges, groupsEnd, result.RequeueAfter), nil
 }
 
-func (r *Recorder) setReady(object AlarmObject, result Result) {
+func (r *Reporter) setReady(object AlarmObject, result Result) {
 	conditions := object.CommonStatus().Conditions
 	degraded := meta.FindStatusCondition(*conditions, v1alpha1.ConditionDegraded)
 	switch {
@@ -215,7 +215,7 @@ func (r *Recorder) setReady(object AlarmObject, result Result) {
 }
 
 // setMuted shows a mute while it lasts, and returns how long it is until it begins or ends.
-func (r *Recorder) setMuted(status *v1alpha1.AlarmStatus, result Result) time.Duration {
+func (r *Reporter) setMuted(status *v1alpha1.AlarmStatus, result Result) time.Duration {
 	status.MutedUntil = nil
 	now := r.clock.Now()
 	switch {
@@ -234,7 +234,7 @@ const groupsRetry = 10 * time.Second
 
 // setGroups shows the open groups of an alarm. It returns how long it is until the first of them
 // ends if nothing happens.
-func (r *Recorder) setGroups(ctx context.Context, object AlarmObject, subject string, result Result) (time.Duration, error) {
+func (r *Reporter) setGroups(ctx context.Context, object AlarmObject, subject string, result Result) (time.Duration, error) {
 	if result.Delivery != nil { // a receiver
 		return 0, nil
 	}
@@ -268,7 +268,7 @@ func (r *Recorder) setGroups(ctx context.Context, object AlarmObject, subject st
 
 // setDelivered sets the condition Delivered. It returns the Event about a test message that
 // the status does not contain yet.
-func (r *Recorder) setDelivered(object AlarmObject, d *Delivery) []events.Event {
+func (r *Reporter) setDelivered(object AlarmObject, d *Delivery) []events.Event {
 	if d == nil {
 		return nil
 	}
@@ -306,7 +306,7 @@ func (r *Recorder) setDelivered(object AlarmObject, d *Delivery) []events.Event 
 
 // setDegraded shows the newest notice and returns how long it is still shown. A notice
 // of a former process is in the status only.
-func (r *Recorder) setDegraded(object AlarmObject, notices []counters.Notice) time.Duration {
+func (r *Reporter) setDegraded(object AlarmObject, notices []counters.Notice) time.Duration {
 	status := object.AlarmStatus()
 	if len(notices) > 0 {
 		last := notices[0]

@@ -240,7 +240,7 @@ func TestTheLogNamesTheSizeOfABatchThatIsRefused(t *testing.T) {
 	var lines []string
 	log := funcr.New(func(_, args string) { lines = append(lines, args) }, funcr.Options{})
 	m := metrics.New(prometheus.NewPedanticRegistry(), metrics.Load{})
-	r := metrics.NewRecorder(counters.New(nil), m, nil, "", clock.RealClock{}, log)
+	r := metrics.NewObserver(counters.New(nil), m, nil, "", clock.RealClock{}, log)
 	r.BatchRefused("AlarmReceiver/shop/team", 8, &notify.SendError{Class: notify.Reject, Reason: "MessageRejected", Text: "refused"})
 	if len(lines) != 1 || !strings.Contains(lines[0], `"receiver"="AlarmReceiver/shop/team" "messages"=8`) {
 		t.Errorf("logged %q", lines)
@@ -296,12 +296,12 @@ func withAlarm(t *testing.T, spec v1alpha1.AlarmSpec, test func(h *harness)) {
 				return clock.RealClock{}.Since(since).Seconds()
 			},
 		})
-		recorder := metrics.NewRecorder(h.Counters, m, nil, "", clock.RealClock{}, logr.Discard())
-		h.Dispatcher = notify.NewDispatcher(store, recorder, clock.RealClock{}, logr.Discard(), notify.Options{})
+		observer := metrics.NewObserver(h.Counters, m, nil, "", clock.RealClock{}, logr.Discard())
+		h.Dispatcher = notify.NewDispatcher(store, observer, clock.RealClock{}, logr.Discard(), notify.Options{})
 		metrics.RegisterReceivers(h.registry, h.FailingReceivers, h.SetAsideByAll)
 		p := pipeline.New(pipeline.Config{
 			ClusterUID: "cluster", Source: h.batches, Outbox: store, Checkpoint: noCheckpoint{}, Dispatcher: h.Dispatcher,
-			Alarms: activeAlarms(t, spec), Enricher: noContext{}, Reporter: recorder,
+			Alarms: activeAlarms(t, spec), Enricher: noContext{}, Reporter: observer,
 			MaxAge:     time.Hour,
 			Missing:    func(string) bool { return false },
 			Observe:    func(context.Context, []alarm.Occurrence) {},
@@ -435,7 +435,7 @@ func must(t *testing.T, err error) {
 func TestDroppedForLackOfSpaceIsOverBudgetOnTheAlarm(t *testing.T) {
 	counts := counters.New(nil)
 	m := metrics.New(prometheus.NewPedanticRegistry(), metrics.Load{})
-	r := metrics.NewRecorder(counts, m, nil, "", clock.RealClock{}, logr.Discard())
+	r := metrics.NewObserver(counts, m, nil, "", clock.RealClock{}, logr.Discard())
 	r.Dropped("AlarmReceiver/shop/dead", outbox.Counts{"Alarm/shop/web": 3}, notify.DropOverflow, "too much waits")
 	now := clock.RealClock{}.Now()
 	for subject, reason := range map[string]string{"Alarm/shop/web": v1alpha1.ReasonOverBudget, "AlarmReceiver/shop/dead": v1alpha1.ReasonMessageDropped} {
@@ -448,7 +448,7 @@ func TestDroppedForLackOfSpaceIsOverBudgetOnTheAlarm(t *testing.T) {
 
 func TestAnObjectThatCannotBeReadIsReportedOnTheAlarm(t *testing.T) {
 	counts := counters.New(nil)
-	r := metrics.NewRecorder(counts, metrics.New(prometheus.NewPedanticRegistry(), metrics.Load{}), nil, "", clock.RealClock{}, logr.Discard())
+	r := metrics.NewObserver(counts, metrics.New(prometheus.NewPedanticRegistry(), metrics.Load{}), nil, "", clock.RealClock{}, logr.Discard())
 	r.Evaluated(kube.Key{Kind: alarm.KindAlarm, Namespace: "shop", Name: "web"}, match.Undecided, errors.New("it cannot be read"), 3)
 	notices := counts.Notices("Alarm/shop/web", clock.RealClock{}.Now())
 	if len(notices) != 1 || notices[0].Reason != v1alpha1.ReasonObjectUnreadable || notices[0].Text != "it cannot be read" {

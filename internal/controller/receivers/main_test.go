@@ -1,4 +1,4 @@
-package alarm_test
+package receivers_test
 
 import (
 	"os"

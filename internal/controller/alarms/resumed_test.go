@@ -1,4 +1,4 @@
-package alarm_test
+package alarms_test
 
 import (
 	"testing"
@@ -9,7 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
-	"github.com/bongsu-io/bongsu/internal/controller/alarm"
+	"github.com/bongsu-io/bongsu/internal/controller/alarms"
 )
 
 var (
@@ -54,10 +54,10 @@ func TestTheTimeOfAResumptionIsKnownAfterARestart(t *testing.T) {
 			o := &v1alpha1.Alarm{ObjectMeta: metav1.ObjectMeta{ManagedFields: tc.entries}}
 			o.Status.State, o.Status.ResumedTime = tc.state, tc.resumed
 			for _, where := range []string{"API server", "cache", "cache, trimmed twice"} {
-				if got := alarm.ResumedAt(o); !got.Equal(tc.want) {
+				if got := alarms.ResumedAt(o); !got.Equal(tc.want) {
 					t.Errorf("read from the %s: %v, want %v", where, got, tc.want)
 				}
-				if _, err := alarm.TrimManagedFields(o); err != nil {
+				if _, err := alarms.TrimManagedFields(o); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -108,5 +108,5 @@ func TestAnAlarmThatWasSuspendedUnseenIsResumedAtTheTimeOfThePatch(t *testing.T)
 		}
 	}
 	g.Expect(want.IsZero()).To(BeFalse())
-	g.Expect(alarm.ResumedAt(it)).To(BeTemporally("==", want))
+	g.Expect(alarms.ResumedAt(it)).To(BeTemporally("==", want))
 }

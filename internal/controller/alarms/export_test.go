@@ -1,4 +1,4 @@
-package alarm
+package alarms
 
 // ResumedAt gives tests access to resumedAt.
 var ResumedAt = resumedAt

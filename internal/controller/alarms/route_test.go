@@ -1,4 +1,4 @@
-package alarm_test
+package alarms_test
 
 import (
 	"fmt"
