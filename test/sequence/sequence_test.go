@@ -118,6 +118,7 @@ func TestSequencesThatFailedKeepTheGuarantees(t *testing.T) {
 		"a receiver that exists only while a leader takes over what waits for its name":        "delete(11,3) lead(23,20) wait(5,1) recover(6,13) kill(6,6) create(21,12) lead(14,1) delete(21,0)",
 		"a restore while a leader takes over, which then reads its old checkpoint":             "lead(14,21) occur(11,7) wait(12,2) snapshot(6,1) rise(9,18) restore(18,12) lead(23,0) wait(20,0) snapshot(0,4) lead(14,9) snapshot(3,17) restore(9,1)",
 		"a takeover while something waits since a restore, and minutes after the last message": "heal(19,0) recover(8,18) recover(18,13) behave(6,12) wait(15,2) snapshot(22,7) expire(20,1) recover(5,7) occur(10,10) occur(19,23) restore(23,0) compact(8,7) replace(9,10) wait(3,23) fall(13,1) fall(19,5) wipe(10,8) lead(2,20)",
+		"a failover at once, and one while something waits since a restore":                    "occur(12,13) wait(19,4) wipe(6,19) lead(4,22) wait(21,5) occur(1,19) snapshot(10,22) rise(6,10) restore(5,16) wait(4,0) lead(0,13)",
 		"messages that wait behind one that was set aside, at a receiver with a rate limit":    "behave(3,6) occur occur(1) wait(7) wait(7) wait(7) rise rise rise(1) rise(1) behave(3,6)", //nolint:dupword // operations
 	} {
 		t.Run(name, func(t *testing.T) {
