@@ -9,7 +9,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -59,8 +58,8 @@ var creationRules = []creationRule{
 		"no SecurityContextConstraints of the cluster allow it: ${1}", "change securityContext, or ask the cluster's administrator", false}, ReasonAdmissionDenied},
 	{rule{regexp.MustCompile(`failed quota: (\S+): must specify (.+)`),
 		`ResourceQuota "${1}" requires values that are not set: ${2}`, "set them in resources", false}, ReasonAdmissionDenied},
-	{rule{regexp.MustCompile(`((?:maximum|minimum) \S+ usage per \w+ is .*|\S+ max limit to request ratio per \w+ is .*)`),
-		`a LimitRange of the namespace forbids it: ${1}`, "change resources", false}, ReasonAdmissionDenied},
+	{rule{regexp.MustCompile(`((?:maximum|minimum) \S+ usage per \w+ is [^\]]*|[^\s\[]+ max limit to request ratio per \w+ is [^\]]*)`),
+		someLimitRange + `${1}`, "change resources", false}, ReasonAdmissionDenied},
 	{rule{regexp.MustCompile(`violates PodSecurity "([^"]+)": (.*)`),
 		`the namespace's Pod Security level ${1} forbids it: ${2}`, "change the fields named in parentheses", false}, ReasonAdmissionDenied},
 	{rule{regexp.MustCompile(`ValidatingAdmissionPolicy '([^']+)'(?: with binding '[^']+')? denied request: (.*)`),
@@ -106,7 +105,7 @@ func (v *view) creationFindings() []finding {
 	var found []finding
 	for object, e := range last {
 		if !v.createdSince(e) {
-			found = append(found, finding{cause: v.creationFailure(object, e.Note).withEvent(e)})
+			found = append(found, finding{cause: creationFailure(object, e.Note).withEvent(e)})
 		}
 	}
 	return found
@@ -139,7 +138,7 @@ func podNameIn(note string) string {
 }
 
 // creationFailure returns the cause of a controller's failure to create an object.
-func (v *view) creationFailure(object Object, text string) Cause {
+func creationFailure(object Object, text string) Cause {
 	text = stripNoise(text)
 	what := "the pod"
 	switch {
@@ -152,15 +151,16 @@ func (v *view) creationFailure(object Object, text string) Cause {
 	if m := creatingClaimPrefix.FindStringSubmatch(text); m != nil {
 		what, text = "claim "+quote(line(m[1], maxName)), creatingClaimPrefix.ReplaceAllString(text, "")
 	}
-	return v.rejection(object, what+" cannot be created", text)
+	return rejection(object, what+" cannot be created", text)
 }
 
 // rejection returns why the API server rejected an object. The message begins with what.
-func (v *view) rejection(object Object, what, text string) Cause {
+func rejection(object Object, what, text string) Cause {
 	text = forbiddenPrefix.ReplaceAllString(text, "")
 	cause := Cause{Object: object, Count: 1}
 	if m := quotaExceeded.FindStringSubmatch(text); m != nil {
-		v.quotaExceeded(&cause, what, m[1], m[2], m[3], m[4])
+		cause.Quota = &ExceededQuota{line(m[1], maxName), parseAmounts(m[2]), parseAmounts(m[3]), parseAmounts(m[4])}
+		cause.describeQuota(what, false)
 		return cause
 	}
 	hidden := words(text)
@@ -179,81 +179,10 @@ func (v *view) rejection(object Object, what, text string) Cause {
 	return cause
 }
 
-// quotaExceeded describes the exceeded quota, with its present usage if that is known.
-func (v *view) quotaExceeded(cause *Cause, what, name, asked, used, limited string) {
-	cause.Reason, cause.Transient = ReasonQuotaExceeded, true
-	requests := parseAmounts(asked)
-	usedBy, limits := parseAmounts(used), parseAmounts(limited)
-	q := v.quotas[name]
-	if q != nil {
-		usedBy, limits = q.Status.Used, q.Status.Hard
-	}
-	cause.Advice = quotaAdvice(exceededOf(requests, usedBy, limits))
-	cause.Message = what + ": ResourceQuota " + quote(line(name, maxName)) + " is exceeded: " + line(usageText(requests, usedBy, limits), maxQuoted)
-	switch {
-	case q != nil && fitsQuota(requests, usedBy, limits):
-		cause.Advice = "it has room now; wait for the next attempt"
-	case !fitsQuota(requests, nil, limits):
-		cause.Advice, cause.Transient = "the request exceeds the whole quota; ask for a larger quota", false
-		if !slices.ContainsFunc(exceededOf(requests, nil, limits), isCount) {
-			cause.Advice = "the request exceeds the whole quota; request less, or ask for a larger quota"
-		}
-	case q != nil && len(q.Spec.Scopes) == 0 && q.Spec.ScopeSelector == nil: // with scopes, it counts some pods only
-		if users := v.quotaUsers(requests, usedBy, limits); users != "" {
-			cause.Message += "; pods that use most: " + users
-		}
-	}
-}
-
-// usageText lists the requested, used and limited amounts of each resource.
-func usageText(asked, used, limited corev1.ResourceList) string {
-	var parts []string
-	for _, name := range sortedNames(asked) {
-		a, u, l := asked[name], used[name], limited[name]
-		parts = append(parts, string(name)+": requested "+a.String()+", used "+u.String()+" of "+l.String())
-	}
-	return strings.Join(parts, "; ")
-}
-
-func fitsQuota(asked, used, limited corev1.ResourceList) bool {
-	return len(exceededOf(asked, used, limited)) == 0
-}
-
-// exceededOf returns the resources that would exceed their limits, in order.
-func exceededOf(asked, used, limited corev1.ResourceList) []corev1.ResourceName {
-	return slices.DeleteFunc(sortedNames(asked), func(name corev1.ResourceName) bool {
-		limit, limits := limited[name]
-		sum := asked[name].DeepCopy()
-		sum.Add(used[name])
-		return !limits || sum.Cmp(limit) <= 0
-	})
-}
-
-func sortedNames(list corev1.ResourceList) []corev1.ResourceName {
-	names := make([]corev1.ResourceName, 0, len(list))
-	for name := range list {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
-}
-
-// parseAmounts parses the amounts in a quota error, such as cpu=1,pods=2.
-func parseAmounts(text string) corev1.ResourceList {
-	list := corev1.ResourceList{}
-	for part := range strings.SplitSeq(text, ",") {
-		name, value, _ := strings.Cut(part, "=")
-		if q, err := resource.ParseQuantity(value); err == nil {
-			list[corev1.ResourceName(name)] = q
-		}
-	}
-	return list
-}
-
 // FromCreateFailure returns the cause that a controller reports when it cannot create a
 // pod, for example in the condition ReplicaFailure of a Deployment.
 func FromCreateFailure(object Object, message string) Cause {
-	cause := newView(Workload{}).creationFailure(object, message)
+	cause := creationFailure(object, message)
 	cause.sanitize()
 	return cause
 }
@@ -269,9 +198,8 @@ func FromAPIError(object Object, err error) (Cause, bool) {
 		return Cause{}, false
 	}
 	s := status.Status()
-	v := newView(Workload{})
 	what := object.Kind + " " + quote(object.Name) + " is rejected"
-	cause := v.rejection(object, what, stripNoise(s.Message))
+	cause := rejection(object, what, stripNoise(s.Message))
 	if fields := invalidFields(s); fields != "" && cause.Reason == ReasonFailedCreate {
 		cause.Reason, cause.Advice = ReasonInvalidSpec, "correct the field"
 		cause.Message = what + ": " + fields

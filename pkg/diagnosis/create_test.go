@@ -25,13 +25,13 @@ func TestFailedCreateEvents(t *testing.T) {
 	}
 	for name, tc := range map[string]struct {
 		note   string
-		quotas []*corev1.ResourceQuota
+		quotas []corev1.ResourceQuota
 		want   wantCause
 	}{
 		"quota":                             {textQuota, nil, refused("QuotaExceeded", full+"delete or scale down a workload, or ask for a larger quota", true)},
-		"quota with its present usage":      {textQuota, []*corev1.ResourceQuota{quota("team", "5", "5")}, refused("QuotaExceeded", `the pod cannot be created: ResourceQuota "team" is exceeded: pods: requested 1, used 5 of 5: delete or scale down a workload, or ask for a larger quota`, true)},
-		"quota with room by now":            {textQuota, []*corev1.ResourceQuota{quota("team", "5", "4")}, refused("QuotaExceeded", `the pod cannot be created: ResourceQuota "team" is exceeded: pods: requested 1, used 4 of 5: it has room now; wait for the next attempt`, true)},
-		"usage of another quota is ignored": {textQuota, []*corev1.ResourceQuota{quota("other", "5", "4")}, refused("QuotaExceeded", full+"delete or scale down a workload, or ask for a larger quota", true)},
+		"quota with its present usage":      {textQuota, []corev1.ResourceQuota{quota("team", "5", "5")}, refused("QuotaExceeded", `the pod cannot be created: ResourceQuota "team" is exceeded: pods: requested 1, used 5 of 5: delete or scale down a workload, or ask for a larger quota`, true)},
+		"quota with room by now":            {textQuota, []corev1.ResourceQuota{quota("team", "5", "4")}, refused("QuotaExceeded", `the pod cannot be created: ResourceQuota "team" is exceeded: pods: requested 1, used 4 of 5: it has room now; wait for the next attempt`, true)},
+		"usage of another quota is ignored": {textQuota, []corev1.ResourceQuota{quota("other", "5", "4")}, refused("QuotaExceeded", full+"delete or scale down a workload, or ask for a larger quota", true)},
 		"request larger than the quota":     {inSet + `pods "nb-0" is forbidden: exceeded quota: team, requested: requests.cpu=64, used: requests.cpu=0, limited: requests.cpu=8`, nil, refused("QuotaExceeded", `the pod cannot be created: ResourceQuota "team" is exceeded: requests.cpu: requested 64, used 0 of 8: the request exceeds the whole quota; request less, or ask for a larger quota`, false)},
 		"quota requires limits": {inSet + `pods "nb-0" is forbidden: failed quota: team: must specify limits.cpu for: notebook`, nil,
 			refused("AdmissionDenied", `the pod cannot be created: ResourceQuota "team" requires values that are not set: limits.cpu for: notebook: set them in resources`, false)},
@@ -56,7 +56,9 @@ func TestFailedCreateEvents(t *testing.T) {
 			refused("QuotaExceeded", `claim "home-nb-0" cannot be created: ResourceQuota "team" is exceeded: requests.storage: requested 9Gi, used 5Gi of 10Gi: request less, or remove something else`, true)},
 	} {
 		t.Run(name, func(t *testing.T) {
-			tc.want.check(t, Diagnose(Workload{Events: []Event{setEvent(10, tc.note)}, Quotas: tc.quotas}))
+			d := Diagnose(Workload{Events: []Event{setEvent(10, tc.note)}})
+			d.Complete(fakeLookup{quotas: tc.quotas})
+			tc.want.check(t, d)
 		})
 	}
 }

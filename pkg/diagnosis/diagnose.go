@@ -25,6 +25,8 @@ type Cause struct {
 	Time time.Time
 	// Count is how often it happened, as far as is known. It is at least 1.
 	Count int32
+	// Quota is the exceeded quota if the reason is ReasonQuotaExceeded, or nil.
+	Quota *ExceededQuota
 }
 
 // Sentence returns "what is wrong: what to do".

@@ -1,7 +1,7 @@
 // Package diagnosis explains why a workload does not run. It is for operators that
 // create pods and report failures in the status of their own objects.
 //
-// The caller collects what it knows: the pods, their claims and quotas, the Events that
+// The caller collects what it knows: the pods, their claims, the Events that
 // regard them, and errors of the API server. [Diagnose] returns the cause with the
 // highest precedence. A [Cause] has a reason, the object that it lies in, and a
 // sentence of the form "what is wrong: what to do":
@@ -14,8 +14,10 @@
 // Use [FromAPIError] for errors of create and update requests. Use [Cause.Stabilize] for
 // conditions that do not flap. Use [RecordFailure] to keep the last failure in a status.
 //
-// The package is pure. It reads neither the cluster nor the clock, and the same input
-// gives the same cause, in any order. It returns no errors: a text that it does not
+// [Diagnosis.Complete] adds to a few messages what it reads by a [Lookup] of the caller.
+//
+// The package is pure otherwise. It reads neither the cluster nor the clock, and the same
+// input gives the same cause, in any order. It returns no errors: a text that it does not
 // know becomes a part of the message.
 //
 // Limits:

@@ -248,8 +248,8 @@ func claim(phase corev1.PersistentVolumeClaimPhase) *corev1.PersistentVolumeClai
 	}
 }
 
-func quota(name, pods, used string) *corev1.ResourceQuota {
-	return &corev1.ResourceQuota{
+func quota(name, pods, used string) corev1.ResourceQuota {
+	return corev1.ResourceQuota{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Status: corev1.ResourceQuotaStatus{
 			Hard: corev1.ResourceList{"pods": resource.MustParse(pods)}, Used: corev1.ResourceList{"pods": resource.MustParse(used)},

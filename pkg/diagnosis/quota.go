@@ -8,23 +8,80 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 )
+
+// ExceededQuota is what the API server says about an exceeded quota. Used is without what was requested.
+type ExceededQuota struct {
+	Name                     string
+	Requested, Used, Limited corev1.ResourceList
+}
+
+// describeQuota describes the exceeded quota. isPresent means that the amounts are those of now, and
+// not those of the failed attempt.
+func (c *Cause) describeQuota(what string, isPresent bool) {
+	q := c.Quota
+	c.Reason, c.Transient = ReasonQuotaExceeded, true
+	c.Advice = quotaAdvice(exceededOf(q.Requested, q.Used, q.Limited))
+	c.Message = what + isExceeded + quote(q.Name) + " is exceeded: " + line(usageText(q.Requested, q.Used, q.Limited), maxQuoted)
+	switch {
+	case isPresent && fitsQuota(q.Requested, q.Used, q.Limited):
+		c.Advice = "it has room now; wait for the next attempt"
+	case !q.canFit():
+		c.Advice, c.Transient = "the request exceeds the whole quota; ask for a larger quota", false
+		if !slices.ContainsFunc(exceededOf(q.Requested, nil, q.Limited), isCount) {
+			c.Advice = "the request exceeds the whole quota; request less, or ask for a larger quota"
+		}
+	}
+}
+
+// isExceeded is what separates the object from the quota in a message.
+const isExceeded = ": ResourceQuota "
+
+// canFit reports whether the request fits an unused quota.
+func (q *ExceededQuota) canFit() bool { return fitsQuota(q.Requested, nil, q.Limited) }
+
+// completeQuota adds the present usage of the quota, and the pods that use most of it.
+func (c *Cause) completeQuota(l Lookup) {
+	quotas, err := l.Quotas()
+	i := slices.IndexFunc(quotas, func(q corev1.ResourceQuota) bool { return q.Name == c.Quota.Name })
+	if err != nil || i < 0 {
+		return
+	}
+	now := &ExceededQuota{c.Quota.Name, c.Quota.Requested, quotas[i].Status.Used, quotas[i].Status.Hard}
+	what, _, _ := strings.Cut(c.Message, isExceeded)
+	c.Quota = now
+	c.describeQuota(what, true)
+	exceeded := slices.DeleteFunc(exceededOf(now.Requested, now.Used, now.Limited), isCount)
+	if len(exceeded) == 0 || !now.canFit() {
+		return
+	}
+	pods, err := l.Pods()
+	if err != nil {
+		return
+	}
+	counts := podsOf(&quotas[i])
+	pods = slices.DeleteFunc(pods, func(p corev1.Pod) bool { return !counts(&p) })
+	if users := quotaUsers(pods, exceeded); users != "" {
+		c.Message += "; pods that use most: " + users
+	}
+}
 
 // maxQuotaUsers is how many pods a message about an exceeded quota names.
 const maxQuotaUsers = 3
 
-// quotaUsers names the pods that use most of the first resource that does not fit. It is
-// empty if the pods are unknown, or use none of it.
-func (v *view) quotaUsers(asked, used, limited corev1.ResourceList) string {
+// quotaUsers names the pods that use most of the first of the resources that any of them uses.
+func quotaUsers(pods []corev1.Pod, resources []corev1.ResourceName) string {
 	type user struct {
 		name   string
 		amount resource.Quantity
 	}
-	for _, name := range exceededOf(asked, used, limited) {
+	for _, name := range resources {
 		var users []user
-		for _, p := range v.NamespacePods {
-			if amount := quotaUse(p, name); !amount.IsZero() {
-				users = append(users, user{p.Name, amount})
+		for i := range pods {
+			if amount := quotaUse(&pods[i], name); !amount.IsZero() {
+				users = append(users, user{pods[i].Name, amount})
 			}
 		}
 		slices.SortFunc(users, func(a, b user) int {
@@ -39,6 +96,89 @@ func (v *view) quotaUsers(asked, used, limited corev1.ResourceList) string {
 		}
 	}
 	return ""
+}
+
+// podsOf returns whether a quota counts a pod. With scopes, it counts some pods only. For a scope that
+// is not known here, it counts none, so that no pod is named that is not counted.
+func podsOf(q *corev1.ResourceQuota) func(*corev1.Pod) bool {
+	selector := metav1.LabelSelector{}
+	for _, scope := range q.Spec.Scopes {
+		selector.MatchExpressions = append(selector.MatchExpressions, metav1.LabelSelectorRequirement{Key: string(scope), Operator: metav1.LabelSelectorOpExists})
+	}
+	if q.Spec.ScopeSelector != nil {
+		for _, r := range q.Spec.ScopeSelector.MatchExpressions {
+			selector.MatchExpressions = append(selector.MatchExpressions,
+				metav1.LabelSelectorRequirement{Key: string(r.ScopeName), Operator: metav1.LabelSelectorOperator(r.Operator), Values: r.Values})
+		}
+	}
+	matches, err := metav1.LabelSelectorAsSelector(&selector)
+	if err != nil {
+		matches = labels.Nothing()
+	}
+	return func(p *corev1.Pod) bool { return matches.Matches(scopesOf(p)) }
+}
+
+// scopesOf returns the scopes of quotas that a pod is in, with their values
+// (https://kubernetes.io/docs/concepts/policy/resource-quotas/#quota-scopes).
+func scopesOf(p *corev1.Pod) labels.Set {
+	scopes := labels.Set{string(corev1.ResourceQuotaScopeNotTerminating): "", string(corev1.ResourceQuotaScopeNotBestEffort): ""}
+	if p.Spec.ActiveDeadlineSeconds != nil {
+		delete(scopes, string(corev1.ResourceQuotaScopeNotTerminating))
+		scopes[string(corev1.ResourceQuotaScopeTerminating)] = ""
+	}
+	if p.Status.QOSClass == corev1.PodQOSBestEffort {
+		delete(scopes, string(corev1.ResourceQuotaScopeNotBestEffort))
+		scopes[string(corev1.ResourceQuotaScopeBestEffort)] = ""
+	}
+	if p.Spec.PriorityClassName != "" {
+		scopes[string(corev1.ResourceQuotaScopePriorityClass)] = p.Spec.PriorityClassName
+	}
+	return scopes
+}
+
+// usageText lists the requested, used and limited amounts of each resource.
+func usageText(asked, used, limited corev1.ResourceList) string {
+	var parts []string
+	for _, name := range sortedNames(asked) {
+		a, u, l := asked[name], used[name], limited[name]
+		parts = append(parts, string(name)+": requested "+a.String()+", used "+u.String()+" of "+l.String())
+	}
+	return strings.Join(parts, "; ")
+}
+
+func fitsQuota(asked, used, limited corev1.ResourceList) bool {
+	return len(exceededOf(asked, used, limited)) == 0
+}
+
+// exceededOf returns the resources that would exceed their limits, in order.
+func exceededOf(asked, used, limited corev1.ResourceList) []corev1.ResourceName {
+	return slices.DeleteFunc(sortedNames(asked), func(name corev1.ResourceName) bool {
+		limit, limits := limited[name]
+		sum := asked[name].DeepCopy()
+		sum.Add(used[name])
+		return !limits || sum.Cmp(limit) <= 0
+	})
+}
+
+func sortedNames(list corev1.ResourceList) []corev1.ResourceName {
+	names := make([]corev1.ResourceName, 0, len(list))
+	for name := range list {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// parseAmounts parses the amounts in a quota error, such as cpu=1,pods=2.
+func parseAmounts(text string) corev1.ResourceList {
+	list := corev1.ResourceList{}
+	for part := range strings.SplitSeq(text, ",") {
+		name, value, _ := strings.Cut(part, "=")
+		if q, err := resource.ParseQuantity(value); err == nil {
+			list[corev1.ResourceName(name)] = q
+		}
+	}
+	return list
 }
 
 // What the names of a quota's resources that count objects begin or end with.

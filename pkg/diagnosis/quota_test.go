@@ -55,10 +55,16 @@ func TestAnExceededQuotaNamesThePodsThatUseMost(t *testing.T) {
 	}
 	overhead := func(p *corev1.Pod) { p.Spec.Overhead = requested("512Mi") }
 	ofPod := func(p *corev1.Pod) { p.Spec.Resources = &corev1.ResourceRequirements{Requests: requested("6Gi")} }
-	scopes := func(q *corev1.ResourceQuota) {
-		q.Spec.Scopes = []corev1.ResourceQuotaScope{corev1.ResourceQuotaScopeBestEffort}
+	deadline := func(p *corev1.Pod) { p.Spec.ActiveDeadlineSeconds = new(int64(60)) }
+	ofClass := func(name string) func(*corev1.Pod) { return func(p *corev1.Pod) { p.Spec.PriorityClassName = name } }
+	scoped := func(scopes ...corev1.ResourceQuotaScope) corev1.ResourceQuotaSpec {
+		return corev1.ResourceQuotaSpec{Scopes: scopes}
 	}
-	selector := func(q *corev1.ResourceQuota) { q.Spec.ScopeSelector = &corev1.ScopeSelector{} }
+	selects := func(scope corev1.ResourceQuotaScope, operator corev1.ScopeSelectorOperator, values ...string) corev1.ResourceQuotaSpec {
+		return corev1.ResourceQuotaSpec{ScopeSelector: &corev1.ScopeSelector{
+			MatchExpressions: []corev1.ScopedResourceSelectorRequirement{{ScopeName: scope, Operator: operator, Values: values}},
+		}}
+	}
 	sidecar := new(corev1.ContainerRestartPolicyAlways)
 	const (
 		prefix = "exceeded quota: team, requested: "
@@ -70,7 +76,7 @@ func TestAnExceededQuotaNamesThePodsThatUseMost(t *testing.T) {
 	for name, tc := range map[string]struct {
 		pods       []*corev1.Pod
 		text, want string
-		quota      []func(*corev1.ResourceQuota)
+		quota      corev1.ResourceQuotaSpec
 	}{
 		"unknown pods": {pods: nil, text: memory, want: full + "requests.memory: requested 2Gi, used 7Gi of 8Gi" + advice},
 		"many pods": {
@@ -86,8 +92,33 @@ func TestAnExceededQuotaNamesThePodsThatUseMost(t *testing.T) {
 		"a number of objects": {
 			pods: many, text: prefix + "count/pods=1, used: count/pods=6, limited: count/pods=6", want: full + "count/pods: requested 1, used 6 of 6: delete or scale down a workload, or ask for a larger quota",
 		},
-		"a quota with scopes":           {pods: many, text: memory, want: full + "requests.memory: requested 2Gi, used 7Gi of 8Gi" + advice, quota: []func(*corev1.ResourceQuota){scopes}},
-		"a quota with a scope selector": {pods: many, text: memory, want: full + "requests.memory: requested 2Gi, used 7Gi of 8Gi" + advice, quota: []func(*corev1.ResourceQuota){selector}},
+		"a quota of pods without requests": {pods: many, text: memory, want: full + "requests.memory: requested 2Gi, used 7Gi of 8Gi" + advice, quota: scoped(corev1.ResourceQuotaScopeBestEffort)},
+		"a quota of pods with requests": {
+			pods: many, text: memory, quota: scoped(corev1.ResourceQuotaScopeNotBestEffort, corev1.ResourceQuotaScopeNotTerminating),
+			want: full + "requests.memory: requested 2Gi, used 7Gi of 8Gi; pods that use most: b (3Gi), c (2Gi), a (1Gi)" + advice,
+		},
+		"a quota of pods with a deadline": {
+			pods: []*corev1.Pod{using("a", "1Gi"), using("b", "1Gi", deadline)}, text: memory, quota: scoped(corev1.ResourceQuotaScopeTerminating),
+			want: full + "requests.memory: requested 2Gi, used 7Gi of 8Gi; pods that use most: b (1Gi)" + advice,
+		},
+		"a quota of a priority class": {
+			pods: []*corev1.Pod{using("a", "1Gi"), using("b", "1Gi", ofClass("high")), using("c", "1Gi", ofClass("low"))}, text: memory,
+			quota: selects(corev1.ResourceQuotaScopePriorityClass, corev1.ScopeSelectorOpIn, "high"),
+			want:  full + "requests.memory: requested 2Gi, used 7Gi of 8Gi; pods that use most: b (1Gi)" + advice,
+		},
+		"a quota of the other priority classes": {
+			pods: []*corev1.Pod{using("a", "1Gi"), using("b", "1Gi", ofClass("high")), using("c", "1Gi", ofClass("low"))}, text: memory,
+			quota: selects(corev1.ResourceQuotaScopePriorityClass, corev1.ScopeSelectorOpNotIn, "high"),
+			want:  full + "requests.memory: requested 2Gi, used 7Gi of 8Gi; pods that use most: a (1Gi), c (1Gi)" + advice,
+		},
+		"a quota with a scope that is not known": {
+			pods: many, text: memory, quota: selects(corev1.ResourceQuotaScopeCrossNamespacePodAffinity, corev1.ScopeSelectorOpExists),
+			want: full + "requests.memory: requested 2Gi, used 7Gi of 8Gi" + advice,
+		},
+		"a quota with a selector that is not known": {
+			pods: many, text: memory, quota: selects(corev1.ResourceQuotaScopePriorityClass, "Like", "high"),
+			want: full + "requests.memory: requested 2Gi, used 7Gi of 8Gi" + advice,
+		},
 		"an init container, which needs more than the containers": {
 			pods: []*corev1.Pod{using("a", "1Gi", starts("3Gi", nil), starts("2Gi", nil)), using("b", "2Gi", starts("1Gi", nil))}, text: memory,
 			want: full + "requests.memory: requested 2Gi, used 7Gi of 8Gi; pods that use most: a (3Gi), b (2Gi)" + advice,
@@ -110,12 +141,9 @@ func TestAnExceededQuotaNamesThePodsThatUseMost(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			amounts := quotaExceeded.FindStringSubmatch(tc.text)
-			quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: "team"}, Status: corev1.ResourceQuotaStatus{Used: parseAmounts(amounts[3]), Hard: parseAmounts(amounts[4])}}
-			for _, change := range tc.quota {
-				change(quota)
-			}
-			w := Workload{Quotas: []*corev1.ResourceQuota{quota}, NamespacePods: tc.pods, Events: []Event{setEvent(10, `create Pod nb-0 in StatefulSet nb failed error: pods "nb-0" is forbidden: `+tc.text)}}
-			d := Diagnose(w)
+			quota := corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: "team"}, Spec: tc.quota, Status: corev1.ResourceQuotaStatus{Used: parseAmounts(amounts[3]), Hard: parseAmounts(amounts[4])}}
+			d := Diagnose(Workload{Events: []Event{setEvent(10, `create Pod nb-0 in StatefulSet nb failed error: pods "nb-0" is forbidden: `+tc.text)}})
+			d.Complete(fakeLookup{quotas: []corev1.ResourceQuota{quota}, pods: tc.pods, podsUnread: tc.pods == nil})
 			if d.Cause == nil || d.Cause.Sentence() != tc.want {
 				t.Errorf("got %+v, want %q", d.Cause, tc.want)
 			}
@@ -127,7 +155,8 @@ func TestAnUnknownQuotaNamesNoPods(t *testing.T) {
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "a"}}
 	p.Spec.Containers = []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}}}}
 	e := setEvent(10, `create Pod nb-0 in StatefulSet nb failed error: pods "nb-0" is forbidden: exceeded quota: team, requested: cpu=1, used: cpu=1, limited: cpu=1`)
-	d := Diagnose(Workload{NamespacePods: []*corev1.Pod{p}, Events: []Event{e}})
+	d := Diagnose(Workload{Events: []Event{e}})
+	d.Complete(fakeLookup{pods: []*corev1.Pod{p}})
 	if want := `the pod cannot be created: ResourceQuota "team" is exceeded: cpu: requested 1, used 1 of 1`; d.Cause == nil || d.Cause.Message != want {
 		t.Errorf("got %+v, want %q", d.Cause, want) // it can have scopes
 	}

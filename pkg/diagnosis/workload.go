@@ -88,10 +88,6 @@ type Workload struct {
 	Claims []*corev1.PersistentVolumeClaim
 	// Volumes are those of the claims of pods for which [NeedsVolumes] is true.
 	Volumes []*corev1.PersistentVolume
-	Quotas  []*corev1.ResourceQuota
-	// NamespacePods are all pods of the namespace. The message about an exceeded quota
-	// then names those that use most of it, if Quotas contains it and it has no scopes.
-	NamespacePods []*corev1.Pod
 	// Controllers are the UIDs of the objects that create the pods, such as a ReplicaSet.
 	// Events of other controllers are ignored. Nil accepts all.
 	Controllers []types.UID
@@ -166,22 +162,17 @@ type view struct {
 	// their node is lost, completed pods, and failed pods that have been replaced.
 	currentPods []*corev1.Pod
 	claims      map[string]*corev1.PersistentVolumeClaim
-	quotas      map[string]*corev1.ResourceQuota
 }
 
 func newView(w Workload) *view {
 	v := &view{
 		Workload: w,
 		claims:   map[string]*corev1.PersistentVolumeClaim{},
-		quotas:   map[string]*corev1.ResourceQuota{},
 	}
 	v.Events = slices.SortedFunc(slices.Values(w.Events), compareEvents)
 	v.Pods = slices.SortedFunc(slices.Values(w.Pods), comparePods)
 	for _, c := range w.Claims {
 		v.claims[c.Name] = c
-	}
-	for _, q := range w.Quotas {
-		v.quotas[q.Name] = q
 	}
 	for _, p := range v.Pods {
 		if v.isCurrent(p) {

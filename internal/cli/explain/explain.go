@@ -211,7 +211,7 @@ func (q *inquiry) diagnose() {
 	x := &q.explanation
 	q.readRelated()
 	d := diagnosis.DiagnoseOr(q.workload, q.fallback)
-	d.NameClasses(kube.ClassNames(q.ctx, q.objects))
+	d.Complete(lookup{kube.NewLookup(q.ctx, q.objects, q.namespace), q})
 	if q.condition != nil && len(x.Unread) > 0 {
 		d = preferCondition(d, *q.condition)
 	}
@@ -256,7 +256,7 @@ func preferCondition(d diagnosis.Diagnosis, condition diagnosis.Cause) diagnosis
 	return d
 }
 
-// readRelated reads the claims, Events, quotas and nodes that may be the cause. It reads
+// readRelated reads the claims, Events and nodes that may be the cause. It reads
 // nothing if the target runs.
 func (q *inquiry) readRelated() {
 	if q.explanation.State == Running {
@@ -264,9 +264,6 @@ func (q *inquiry) readRelated() {
 	}
 	q.readClaims()
 	q.readEvents()
-	if q.overQuota() {
-		q.readQuotas()
-	}
 	if slices.ContainsFunc(q.workload.Pods, needsNodes) {
 		q.readNodes()
 	}

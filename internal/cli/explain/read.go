@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/bongsu-io/bongsu/internal/kube"
 	"github.com/bongsu-io/bongsu/pkg/diagnosis"
 	"github.com/bongsu-io/bongsu/pkg/plaintext"
 )
@@ -132,19 +133,28 @@ func (q *inquiry) readClaims() {
 	}
 }
 
-func (q *inquiry) readQuotas() {
-	var list corev1.ResourceQuotaList
-	q.list("resourcequotas", &list, func() {
-		for i := range list.Items {
-			q.workload.Quotas = append(q.workload.Quotas, list.Items[i].DeepCopy())
-		}
-	}, client.InNamespace(q.namespace))
-	var pods corev1.PodList
-	q.list("pods", &pods, func() {
-		for i := range pods.Items {
-			q.workload.NamespacePods = append(q.workload.NamespacePods, pods.Items[i].DeepCopy())
-		}
-	}, client.InNamespace(q.namespace))
+// lookup records what cannot be read.
+type lookup struct {
+	*kube.Lookup
+	q *inquiry
+}
+
+// Quotas implements diagnosis.Lookup.
+func (l lookup) Quotas() ([]corev1.ResourceQuota, error) {
+	return record(l.q, "resourcequotas", l.Lookup.Quotas)
+}
+
+// LimitRanges implements diagnosis.Lookup.
+func (l lookup) LimitRanges() ([]corev1.LimitRange, error) {
+	return record(l.q, "limitranges", l.Lookup.LimitRanges)
+}
+
+func record[T any](q *inquiry, what string, list func() ([]T, error)) ([]T, error) {
+	objects, err := list()
+	if err != nil {
+		q.unread(what, "list them", err)
+	}
+	return objects, err
 }
 
 // readNodes summarizes the capacity of the nodes.
@@ -217,13 +227,6 @@ func eventOf(e *corev1.Event) diagnosis.Event {
 		same.Series = &eventsv1.EventSeries{Count: e.Series.Count, LastObservedTime: e.Series.LastObservedTime}
 	}
 	return diagnosis.NewEvent(&same)
-}
-
-// overQuota reports whether an Event names a quota as the reason for a missing pod.
-func (q *inquiry) overQuota() bool {
-	return slices.ContainsFunc(q.workload.Events, func(e diagnosis.Event) bool {
-		return e.Reason == "FailedCreate" && strings.Contains(e.Note, "exceeded quota")
-	})
 }
 
 // The limits of a log.

@@ -197,8 +197,8 @@ func (a *app) deleting() bool { return !a.service.DeletionTimestamp.IsZero() }
 // A backup must not delay the deletion of a namespace.
 // +kubebuilder:rbac:groups="",resources=namespaces,verbs=get;list;watch
 //
-// Quotas explain why there is no pod.
-// +kubebuilder:rbac:groups="",resources=resourcequotas,verbs=list
+// Quotas and LimitRanges explain why there is no pod.
+// +kubebuilder:rbac:groups="",resources=resourcequotas;limitranges,verbs=list
 //
 // Classes of volumes, priorities and runtimes: if one does not exist, the message names those that do.
 // +kubebuilder:rbac:groups=storage.k8s.io,resources=storageclasses,verbs=list

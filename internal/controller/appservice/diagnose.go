@@ -80,7 +80,7 @@ func (r *Reconciler) examine(ctx context.Context, a *app) (diagnosis.Diagnosis, 
 		return diagnosis.Diagnosis{}, 0, err
 	}
 	found := diagnosis.Diagnose(w)
-	found.NameClasses(kube.ClassNames(ctx, r.Live))
+	found.Complete(kube.NewLookup(ctx, r.Live, a.name.Namespace))
 	if recreates {
 		next = step.Sooner(next, found.AddStuck(a.ending, w, r.Clock.Now()))
 	}

@@ -224,6 +224,17 @@ func TestAQuotaIsNamed(t *testing.T) {
 	s.await(v1alpha1.ConditionReady, metav1.ConditionFalse, diagnosis.ReasonQuotaExceeded)
 }
 
+func TestTheUsersOfAQuotaAreNamed(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	quota := cluster.Manifest(t, "ResourceQuota", s.namespace, "small", "hard: {requests.memory: 4Gi}")
+	quota.SetAPIVersion("v1")
+	s.g.Expect(s.Client.Create(t.Context(), quota)).To(Succeed())
+	s.g.Eventually(func() error { return s.hasUsage("small") }).WithTimeout(patience).Should(Succeed())
+	s.create("size: 2\ntemplate: {spec: {containers: [{name: app, resources: {requests: {memory: 3Gi}}}]}}\n")
+	s.g.Eventually(s.describer()).WithTimeout(patience).Should(describesFailure(diagnosis.ReasonQuotaExceeded, "requested 3Gi, used 3Gi of 4Gi; pods that use most: "))
+}
+
 func TestAnInvalidTemplateLeavesWhatRuns(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)

@@ -156,8 +156,8 @@ func keyOf(name types.NamespacedName) kube.Key {
 // The pod is read. It is deleted if its template is outdated and it may be replaced.
 // +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch;delete
 //
-// Quotas explain why there is no pod.
-// +kubebuilder:rbac:groups="",resources=resourcequotas,verbs=list
+// Quotas and LimitRanges explain why there is no pod.
+// +kubebuilder:rbac:groups="",resources=resourcequotas;limitranges,verbs=list
 //
 // Classes of volumes, priorities and runtimes: if one does not exist, the message names those that do.
 // +kubebuilder:rbac:groups=storage.k8s.io,resources=storageclasses,verbs=list

@@ -92,18 +92,14 @@ func (r *Reconciler) examine(ctx context.Context, n *notebook) (diagnosis.Diagno
 	}
 	w.Events = r.eventsSinceResumed(n)
 	next, err := r.readClaim(ctx, n, &w)
-	switch {
-	case err != nil:
-	case n.pod == nil:
-		err = r.ReadQuotas(ctx, n.name.Namespace, &w)
-	default:
+	if err == nil && n.pod != nil {
 		err = r.ReadNodesAndVolumes(ctx, &w, n.pod)
 	}
 	if err != nil {
 		return diagnosis.Diagnosis{}, 0, err
 	}
 	found := diagnosis.Diagnose(w)
-	found.NameClasses(kube.ClassNames(ctx, r.Live))
+	found.Complete(kube.NewLookup(ctx, r.Live, n.name.Namespace))
 	if found.Cause == nil && n.pod != nil {
 		var again time.Duration
 		found.Cause, again = diagnosis.StuckPod(n.pod, w.Events, w.NodeStates, r.Clock.Now())

@@ -47,6 +47,21 @@ func TestKubectlDescribeShowsEveryCauseToTheOwner(t *testing.T) {
 			prepare: func(s *scene) { s.quota("small", corev1.ResourceRequestsStorage, "1Gi") },
 			reason:  diagnosis.ReasonQuotaExceeded, words: []string{"small"},
 		},
+		"another pod uses the quota": {
+			spec: "resources: {requests: {memory: 2Gi}}",
+			prepare: func(s *scene) {
+				s.quota("team", corev1.ResourceRequestsMemory, "4Gi")
+				s.podWith("etl", corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("3Gi")})
+			},
+			reason: diagnosis.ReasonQuotaExceeded, words: []string{"pods that use most: etl (3Gi): request less"},
+		},
+		"the request exceeds a LimitRange": {
+			spec: "resources: {requests: {cpu: '4'}, limits: {cpu: '4'}}",
+			prepare: func(s *scene) {
+				s.limits(corev1.LimitRangeItem{Max: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2")}})
+			},
+			reason: diagnosis.ReasonAdmissionDenied, words: []string{`LimitRange "sizes" of the namespace forbids it: maximum cpu usage per Container is 2, but limit is 4`},
+		},
 		"an admission policy denies the pod": {
 			prepare: func(s *scene) { s.Deny(s.t, s.namespace, "pods", "'no pods today'", admissionregistrationv1.Create) },
 			reason:  diagnosis.ReasonAdmissionDenied, words: []string{"no pods today"},
@@ -220,6 +235,33 @@ func (s *scene) taintedNode() {
 		Spec:       corev1.NodeSpec{Taints: []corev1.Taint{{Key: "only", Value: "others", Effect: corev1.TaintEffectNoSchedule}}},
 	})
 	s.g.Expect(err).NotTo(HaveOccurred())
+}
+
+// The user does not find this limit in the Jupyter.
+func TestALimitThatALimitRangeSetsIsExplained(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.limits(corev1.LimitRangeItem{Default: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2")}})
+	s.create("resources: {requests: {cpu: '4'}}")
+	const want = `must be less than or equal to cpu limit of 2; this is the limit that LimitRange "sizes" sets if a container has none: set a limit of cpu, or request less`
+	s.g.Eventually(s.describer()).WithTimeout(patience).Should(WithTransform(oneLine, And(
+		ContainSubstring("Message: the pod cannot be created: "), ContainSubstring("Warning FailedToCreatePod"), ContainSubstring(want))))
+}
+
+// podWith creates a pod of somebody else in the namespace.
+func (s *scene) podWith(name string, requests corev1.ResourceList) {
+	s.t.Helper()
+	s.make(&corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "example.org/etl:1", Resources: corev1.ResourceRequirements{Requests: requests}}}},
+	})
+}
+
+// limits creates a LimitRange for the containers of the namespace, which is in force at once.
+func (s *scene) limits(item corev1.LimitRangeItem) {
+	s.t.Helper()
+	item.Type = corev1.LimitTypeContainer
+	s.make(&corev1.LimitRange{ObjectMeta: metav1.ObjectMeta{Name: "sizes"}, Spec: corev1.LimitRangeSpec{Limits: []corev1.LimitRangeItem{item}}})
 }
 
 // quota bounds the namespace, and returns when it is in force.

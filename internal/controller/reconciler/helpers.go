@@ -289,23 +289,6 @@ func (h *Helpers) Forget(owner types.NamespacedName) {
 	delete(h.absent, owner)
 }
 
-// ReadQuotas adds the quotas of a namespace if an Event shows that a creation was
-// refused.
-func (h *Helpers) ReadQuotas(ctx context.Context, namespace string, w *diagnosis.Workload) error {
-	refused := func(e diagnosis.Event) bool { return e.Reason == diagnosis.ReasonFailedCreate }
-	if !slices.ContainsFunc(w.Events, refused) {
-		return nil
-	}
-	var quotas corev1.ResourceQuotaList
-	if err := h.Live.List(ctx, &quotas, client.InNamespace(namespace)); err != nil {
-		return err
-	}
-	for i := range quotas.Items {
-		w.Quotas = append(w.Quotas, &quotas.Items[i])
-	}
-	return nil
-}
-
 // WithClaims appends the claims that pods without a node mount, at most eight. Their Events show
 // why they have no volume.
 func WithClaims(objects []diagnosis.Object, pods ...*corev1.Pod) []diagnosis.Object {

@@ -64,44 +64,6 @@ func readFiles(t *testing.T, pattern string) string {
 	return all.String()
 }
 
-// listCounter counts lists.
-type listCounter struct {
-	client.Reader
-	n int
-}
-
-func (l *listCounter) List(context.Context, client.ObjectList, ...client.ListOption) error {
-	l.n++
-	return nil
-}
-
-// A start without problems has Events as well. A thousand apps that start must not read
-// their quotas for each of them.
-func TestQuotasAreReadOnlyWhenACreationWasRefused(t *testing.T) {
-	for name, tc := range map[string]struct {
-		reasons []string
-		want    int
-	}{
-		"no Event":               {nil, 0},
-		"it starts":              {[]string{"Pulling", "Pulled", "Created", "Started"}, 0},
-		"a creation was refused": {[]string{"Pulling", "FailedCreate"}, 1},
-	} {
-		t.Run(name, func(t *testing.T) {
-			api := &listCounter{}
-			w := diagnosis.Workload{}
-			for _, reason := range tc.reasons {
-				w.Events = append(w.Events, diagnosis.Event{Reason: reason})
-			}
-			if err := (&Helpers{Live: api}).ReadQuotas(t.Context(), "team", &w); err != nil {
-				t.Fatal(err)
-			}
-			if api.n != tc.want {
-				t.Errorf("quotas were read %d times, want %d", api.n, tc.want)
-			}
-		})
-	}
-}
-
 // The cache can be late: the object was deleted since, and no one would remove a child
 // without an owner reference.
 func TestAChildWithoutAnOwnerReferenceIsCreatedOnlyForAnExistingOwner(t *testing.T) {
