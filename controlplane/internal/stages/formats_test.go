@@ -23,7 +23,7 @@ func kubeletFormats(t *testing.T) []*regexp.Regexp {
 	}
 	kubelet := filepath.Join(strings.TrimSpace(string(root)), "pkg", "kubelet")
 	var formats []*regexp.Regexp
-	for _, dir := range []string{".", "cm", "images", "kuberuntime"} {
+	for _, dir := range []string{".", "cm", "images", "kuberuntime", "prober"} {
 		files, err := filepath.Glob(filepath.Join(kubelet, dir, "*.go"))
 		if err != nil || len(files) == 0 {
 			t.Fatalf("no source in %s: %v", filepath.Join(kubelet, dir), err)

@@ -38,6 +38,7 @@ var reasons = map[string][]string{
 	"pod-container-started": {events.CreatedContainer, events.StartedContainer},
 	"pod-container-stopped": {events.KillingContainer},
 	"pod-back-off":          {events.BackOffStartContainer},
+	"pod-not-ready":         {events.ContainerUnhealthy},
 	"pod-restart":           {events.PulledImage, events.CreatedContainer, events.StartedContainer},
 	"pod-pull-failed":       {events.PullingImage, events.FailedToPullImage, events.FailedToCreateContainer},
 	"pod-pull-back-off":     {events.BackOffPullImage, events.FailedToCreateContainer},
