@@ -144,13 +144,29 @@ var resizePrefix = regexp.MustCompile(`^(?:resize volume \S+ (?:by resizer \S+ )
 // resizeReasons are the Events about a resize that failed.
 var resizeReasons = []string{ReasonVolumeResizeFailed, ReasonFileSystemResizeFailed}
 
-// FromClaim returns why a bound claim does not get the size that it requests, or nil. A pod that
-// uses the claim can run nevertheless. events are those of the claim.
-func FromClaim(c *corev1.PersistentVolumeClaim, events []Event) *Cause {
+// Resizing describes the resize of a bound claim that does not have the size that it requests yet.
+// It returns "" for all others. See [FromClaim] for the reason why a resize fails.
+func Resizing(c *corev1.PersistentVolumeClaim) string {
 	asked, has := c.Spec.Resources.Requests[corev1.ResourceStorage], c.Status.Capacity[corev1.ResourceStorage]
 	if c.Status.Phase != corev1.ClaimBound || asked.Cmp(has) <= 0 {
+		return ""
+	}
+	text := fmt.Sprintf("resized from %s to %s", has.String(), asked.String())
+	if slices.ContainsFunc(c.Status.Conditions, func(p corev1.PersistentVolumeClaimCondition) bool {
+		return p.Type == corev1.PersistentVolumeClaimFileSystemResizePending && p.Status == corev1.ConditionTrue
+	}) {
+		text += " when a pod mounts it: if one runs with it, restart that pod"
+	}
+	return text
+}
+
+// FromClaim returns why a bound claim does not get the size that it requests, or nil. A pod that
+// uses the claim can run nevertheless. events can contain others than those of the claim.
+func FromClaim(c *corev1.PersistentVolumeClaim, events []Event) *Cause {
+	if Resizing(c) == "" {
 		return nil
 	}
+	asked, has := c.Spec.Resources.Requests[corev1.ResourceStorage], c.Status.Capacity[corev1.ResourceStorage]
 	object := Object{kindClaim, c.Name}
 	what := fmt.Sprintf("claim %q cannot be resized from %s to %s", c.Name, has.String(), asked.String())
 	for _, failed := range c.Status.Conditions {

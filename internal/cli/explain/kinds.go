@@ -82,8 +82,8 @@ func (q *inquiry) claim() error {
 // boundClaim explains a claim that has a volume, but perhaps not the size that it requests.
 func (q *inquiry) boundClaim(c *corev1.PersistentVolumeClaim) {
 	summary := "it is bound to volume " + c.Spec.VolumeName
-	asked, has := c.Spec.Resources.Requests[corev1.ResourceStorage], c.Status.Capacity[corev1.ResourceStorage]
-	if asked.Cmp(has) <= 0 {
+	resizing := diagnosis.Resizing(c)
+	if resizing == "" {
 		q.set(kindClaim, Running, summary)
 		return
 	}
@@ -96,13 +96,7 @@ func (q *inquiry) boundClaim(c *corev1.PersistentVolumeClaim) {
 		q.workload.Known = append(q.workload.Known, *cause)
 		return
 	}
-	summary += fmt.Sprintf(", and is resized from %s to %s", has.String(), asked.String())
-	if slices.ContainsFunc(c.Status.Conditions, func(p corev1.PersistentVolumeClaimCondition) bool {
-		return p.Type == corev1.PersistentVolumeClaimFileSystemResizePending && p.Status == corev1.ConditionTrue
-	}) {
-		summary += " when a pod mounts it: if one runs with it, restart that pod"
-	}
-	q.set(kindClaim, Running, summary)
+	q.set(kindClaim, Running, summary+", and is "+resizing)
 }
 
 func (q *inquiry) deployment() error {

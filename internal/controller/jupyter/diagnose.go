@@ -22,11 +22,11 @@ import (
 	"github.com/bongsu-io/bongsu/pkg/step"
 )
 
-// diagnose finds out why the notebook is not ready. Only then does it read more than
-// the caches.
+// diagnose finds out why the notebook is not ready, or why its claim does not grow. Only then
+// does it read more than the caches.
 func (r *Reconciler) diagnose(ctx context.Context, n *notebook) (step.Result, error) {
 	last := n.jupyter.Status.LastFailure
-	if kube.IsPodReady(n.pod) && len(n.findings.Known) == 0 {
+	if kube.IsPodReady(n.pod) && len(n.findings.Known) == 0 && diagnosis.Resizing(&n.claim) == "" {
 		r.EventCache.Forget(n.name)
 		n.findings.FindCrash(last, r.Clock.Now(), n.pod)
 		return step.Result{}, nil
@@ -49,7 +49,7 @@ func (r *Reconciler) stopObserving(_ context.Context, n *notebook) (step.Result,
 // explains it, the cause is the deadline. It returns when to try again.
 func (r *Reconciler) findCause(ctx context.Context, n *notebook) (diagnosis.Diagnosis, time.Duration, error) {
 	found, next, err := r.examine(ctx, n)
-	if err != nil || found.Cause != nil {
+	if err != nil || found.Cause != nil || kube.IsPodReady(n.pod) {
 		return found, next, err
 	}
 	var again time.Duration
@@ -97,6 +97,11 @@ func (r *Reconciler) examine(ctx context.Context, n *notebook) (diagnosis.Diagno
 	}
 	if err != nil {
 		return diagnosis.Diagnosis{}, 0, err
+	}
+	if kube.IsPodReady(n.pod) { // otherwise something else is more important
+		if cause := diagnosis.FromClaim(&n.claim, w.Events); cause != nil {
+			w.Known = append(w.Known, *cause)
+		}
 	}
 	found := diagnosis.Diagnose(w)
 	found.Complete(kube.NewLookup(ctx, r.Live, n.name.Namespace))

@@ -227,7 +227,10 @@ func (n *notebook) storage() metav1.Condition {
 	if c := n.findings.CauseAt("PersistentVolumeClaim", name); c != nil {
 		return storage(metav1.ConditionFalse, c.Reason, c.Sentence())
 	}
+	resizing := diagnosis.Resizing(&n.claim)
 	switch {
+	case resizing != "":
+		return storage(metav1.ConditionTrue, v1alpha1.ReasonBound, "claim "+name+" is bound, and is "+resizing)
 	case n.claim.UID == "" && !kube.IsPodReady(n.pod) && (n.blocked || n.jupyter.Spec.Suspend):
 		return storage(metav1.ConditionUnknown, v1alpha1.ReasonNoPod, "claim "+name+" was not checked")
 	case n.claim.Status.Phase == corev1.ClaimLost:
