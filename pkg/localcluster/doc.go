@@ -29,7 +29,7 @@
 //
 // # Simulated objects
 //
-// The annotation bongsu.io/simulate selects the behavior of a pod:
+// The annotation bongsu-local/simulate selects the behavior of a pod:
 //
 //	(none set)   it starts and becomes ready, and completes if a Job owns it
 //	crash        its first container keeps exiting with code 1
@@ -45,7 +45,7 @@
 //	(none set)   it joins and becomes ready
 //	not-ready    its kubelet reports it as not ready while the annotation is set
 //
-// The label bongsu.io/simulate=none on a node leaves the node and its pods to you. It is a
+// The label bongsu-local/simulate=none on a node leaves the node and its pods to you. It is a
 // label because a kubelet can set labels when it registers its node.
 //
 // The annotation with the value none on a persistent volume claim prevents provisioning.

@@ -18,8 +18,9 @@ import (
 )
 
 // Simulate is the annotation that selects the behavior of a simulated node, pod or
-// persistent volume claim. See the documentation of the package.
-const Simulate = "bongsu.io/simulate"
+// persistent volume claim. See the documentation of the package. It is not in the domain of
+// an operator: users set it in pod templates, where the operator refuses its own keys.
+const Simulate = "bongsu-local/simulate"
 
 // Values of Simulate, with the objects that they apply to.
 const (

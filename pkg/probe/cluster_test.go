@@ -164,7 +164,7 @@ func TestProberIsASourceOfAController(t *testing.T) {
 	g.Expect(stored()).To(Equal(before))
 
 	// A simulated pod is not asked, although a server is at its address.
-	pod.Annotations = map[string]string{"bongsu.io/simulate": "none"} // its status is the test's
+	pod.Annotations = map[string]string{localcluster.Simulate: localcluster.SimulateNone} // its status is the test's
 	g.Expect(api.Update(t.Context(), pod)).To(Succeed())
 	code.Store(http.StatusOK)
 	_, stop = startConfigMaps(t, cluster, asking(port))

@@ -82,14 +82,19 @@ func (s *Spec) startOf(pod *corev1.Pod) (time.Time, bool) {
 	return time.Time{}, false
 }
 
-// isSimulated reports whether package localcluster simulates a pod, or leaves its status to a user. Its
-// Stages write these IDs.
+// Package localcluster sets these on pods. An import would link it into operators.
+const (
+	simulateAnnotation = "bongsu-local/simulate" // localcluster.Simulate
+	simulatedID        = "simulated://"          // begins the IDs of containers
+)
+
+// isSimulated reports whether package localcluster simulates a pod, or leaves its status to a user.
 func isSimulated(pod *corev1.Pod) bool {
-	if _, ok := pod.Annotations["bongsu.io/simulate"]; ok {
+	if _, ok := pod.Annotations[simulateAnnotation]; ok {
 		return true
 	}
 	return slices.ContainsFunc(pod.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool {
-		return strings.HasPrefix(s.ContainerID, "simulated://")
+		return strings.HasPrefix(s.ContainerID, simulatedID)
 	})
 }
 

@@ -38,7 +38,7 @@ backup:
   jobTemplate:
     spec:
       template:
-        metadata: {annotations: {bongsu.io/simulate: none}}
+        metadata: {annotations: {bongsu-local/simulate: none}}
         spec: {containers: [{name: save, image: example.org/save}]}
 `
 )

@@ -122,7 +122,7 @@ func (n *notebooks) fail() {
 		if err := n.createNotebook(invalid, i, "template: {spec: {hostNetwork: true}}"); err != nil {
 			return err
 		}
-		if err := n.createNotebook(unpulled, i, "template: {metadata: {annotations: {bongsu.io/simulate: none}}}"); err != nil {
+		if err := n.createNotebook(unpulled, i, "template: {metadata: {annotations: {bongsu-local/simulate: none}}}"); err != nil {
 			return err
 		}
 		if err := n.createNotebook(refused, i, ""); err != nil {

@@ -161,7 +161,7 @@ func simulated(node, what string) cause {
 		if what == "" {
 			value = "null"
 		}
-		patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"bongsu.io/simulate":`+value+`}}}`))
+		patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"bongsu-local/simulate":`+value+`}}}`))
 		if err := tr.Client.Patch(tr.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}}, patch); err != nil {
 			tr.Fatal(err)
 		}

@@ -89,7 +89,7 @@ spec:
 		steps: []cause{applied(`
 apiVersion: v1
 kind: Pod
-metadata: {name: cart, namespace: shop, labels: {app: cart}, annotations: {bongsu.io/simulate: crash}}
+metadata: {name: cart, namespace: shop, labels: {app: cart}, annotations: {bongsu-local/simulate: crash}}
 spec: {containers: [{name: app, image: registry.example.com/cart:1}]}
 `)},
 	},
@@ -98,13 +98,13 @@ spec: {containers: [{name: app, image: registry.example.com/cart:1}]}
 		nearMiss: both(applied(`
 apiVersion: v1
 kind: Pod
-metadata: {name: BYSTANDER, namespace: payments, annotations: {bongsu.io/simulate: crash}}
+metadata: {name: BYSTANDER, namespace: payments, annotations: {bongsu-local/simulate: crash}}
 spec: {containers: [{name: app, image: registry.example.com/ledger:1}]}
 `), reported("payments", "BYSTANDER", "BackOff")),
 		steps: []cause{applied(`
 apiVersion: v1
 kind: Pod
-metadata: {name: ledger, namespace: payments, annotations: {bongsu.io/simulate: oom}}
+metadata: {name: ledger, namespace: payments, annotations: {bongsu-local/simulate: oom}}
 spec: {containers: [{name: app, image: registry.example.com/ledger:1, resources: {limits: {memory: 64Mi}}}]}
 `)},
 	},
@@ -117,7 +117,7 @@ spec: {containers: [{name: app, image: registry.example.com/ledger:1, resources:
 		steps: []cause{applied(`
 apiVersion: v1
 kind: Pod
-metadata: {name: front, namespace: blog, annotations: {bongsu.io/simulate: image-pull}}
+metadata: {name: front, namespace: blog, annotations: {bongsu-local/simulate: image-pull}}
 spec: {containers: [{name: app, image: "registry.example.com/blog:v0"}]}
 `)},
 	},
@@ -186,7 +186,7 @@ metadata: {name: invoices, namespace: billing}
 spec:
   backoffLimit: 0
   template:
-    metadata: {annotations: {bongsu.io/simulate: crash}}
+    metadata: {annotations: {bongsu-local/simulate: crash}}
     spec: {restartPolicy: Never, containers: [{name: app, image: "registry.example.com/billing:1"}]}
 `)},
 	},
@@ -498,7 +498,7 @@ func crashing(name, app string) string {
 	return `
 apiVersion: v1
 kind: Pod
-metadata: {name: ` + name + `, namespace: till, labels: {app: ` + app + `}, annotations: {bongsu.io/simulate: crash}}
+metadata: {name: ` + name + `, namespace: till, labels: {app: ` + app + `}, annotations: {bongsu-local/simulate: crash}}
 spec: {containers: [{name: app, image: "registry.example.com/till:1"}]}
 `
 }

@@ -42,7 +42,7 @@ func podsOf(namespace, name, what string) cause {
 		value = fmt.Sprintf("%q", what)
 	}
 	return kubectl("patch", "deployment/"+name, "--namespace="+namespace, "--type=merge",
-		`--patch={"spec":{"template":{"metadata":{"annotations":{"bongsu.io/simulate":`+value+`}}}}}`)
+		`--patch={"spec":{"template":{"metadata":{"annotations":{"bongsu-local/simulate":`+value+`}}}}}`)
 }
 
 // volume returns a volume for the claim of the same name.

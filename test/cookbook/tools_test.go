@@ -50,7 +50,7 @@ func failing(namespace, name, version string) string {
 	return `
 apiVersion: v1
 kind: Pod
-metadata: {name: ` + name + `, namespace: ` + namespace + `, labels: {version: "` + version + `"}, annotations: {bongsu.io/simulate: crash}}
+metadata: {name: ` + name + `, namespace: ` + namespace + `, labels: {version: "` + version + `"}, annotations: {bongsu-local/simulate: crash}}
 spec: {containers: [{name: app, image: "registry.example.com/app:1"}]}
 `
 }

@@ -121,8 +121,8 @@ func TestTheOperatorReportsFiveFailuresAndRepeatsNothingIfItIsKilled(t *testing.
 	failures := []struct{ name, breakIt, reason string }{
 		{"taken", "kubectl create deployment taken --image=other\n" + create("default", "taken", 1), "ResourceConflict"},
 		{"cordoned", "kubectl cordon node-0; kubectl scale memcached cordoned --replicas=2", "FailedScheduling"},
-		{"crash", "kubectl annotate pod -l app.kubernetes.io/instance=crash bongsu.io/simulate=crash", "CrashLoopBackOff"},
-		{"oom", "kubectl annotate pod -l app.kubernetes.io/instance=oom bongsu.io/simulate=oom", "OOMKilled"},
+		{"crash", "kubectl annotate pod -l app.kubernetes.io/instance=crash bongsu-local/simulate=crash", "CrashLoopBackOff"},
+		{"oom", "kubectl annotate pod -l app.kubernetes.io/instance=oom bongsu-local/simulate=oom", "OOMKilled"},
 		{"quota", "kubectl create quota none --hard=pods=0; kubectl scale memcached quota --replicas=2", "QuotaExceeded"},
 	}
 	for _, f := range failures[1:] {

@@ -187,7 +187,7 @@ func samplePod() *corev1.Pod {
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: "web-0", Namespace: "shop", UID: "7f692c7b-46d7-438a-ad38-beeea559af1d", ResourceVersion: "431",
-			Annotations: map[string]string{"bongsu.io/simulated-pulls": "2"},
+			Annotations: map[string]string{"bongsu-local/simulated-pulls": "2"},
 		},
 		Spec: corev1.PodSpec{
 			NodeName:   sampleNode().Name,

@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
+	"github.com/bongsu-io/bongsu/pkg/localcluster"
 )
 
 // defaultTimeout limits the delivery of one alarm.
@@ -168,7 +169,7 @@ func Show(ctx context.Context, cluster Cluster, config Config, options ShowOptio
 var commands = []struct{ arguments, effect string }{
 	{"get clusteralarms,alarms -A", "lists the alarms and their counters"},
 	{"scale deployment web -n shop --replicas=5", "starts containers"},
-	{"annotate node spot-2 bongsu.io/simulate-", "makes the node Ready again"},
+	{"annotate node spot-2 " + localcluster.Simulate + "-", "makes the node Ready again"},
 	{"delete pod payments -n shop", "ends the crashes"},
 	{`patch clusteralarm container-created --type=merge -p '{"spec":{"suspend":true}}'`, "suspends an alarm"},
 	{"patch clusteralarm crash --type=json -p '" + invalidExpression + "'", "introduces a mistake"},

@@ -345,7 +345,7 @@ func TestANotebookThatDoesNotStartIsExplained(t *testing.T) {
 }
 
 func TestAStartingNotebookShowsItsProgress(t *testing.T) {
-	l := newLab(t, "template: {metadata: {annotations: {bongsu.io/simulate: none}}}")
+	l := newLab(t, "template: {metadata: {annotations: {bongsu-local/simulate: none}}}")
 	o := l.open(nil)
 	l.g.Eventually(o.lines.String).Should(ContainSubstring("waiting for jupyter " + l.namespace + "/nb: the notebook is starting\n"))
 	o.end()

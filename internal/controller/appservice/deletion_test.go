@@ -26,7 +26,7 @@ backup:
     spec:
       backoffLimit: 0
       template:
-        metadata: {annotations: {bongsu.io/simulate: none}}
+        metadata: {annotations: {bongsu-local/simulate: none}}
         spec: {containers: [{name: save, image: example.org/save}]}
 `
 

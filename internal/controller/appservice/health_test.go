@@ -150,7 +150,7 @@ func TestAPodThatOnlyHasOurLabelsIsNotChecked(t *testing.T) {
 	_, servers := s.checked(1, 1)
 	forged := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: s.namespace, Name: "forged", Annotations: map[string]string{"bongsu.io/simulate": "none"},
+			Namespace: s.namespace, Name: "forged", Annotations: map[string]string{"bongsu-local/simulate": "none"},
 			Labels: map[string]string{v1alpha1.LabelAppService: "web", "app.kubernetes.io/managed-by": "bongsu"},
 		},
 		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "app", Image: "example.org/forged"}}},

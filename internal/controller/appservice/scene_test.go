@@ -19,7 +19,7 @@ import (
 )
 
 // byHand leaves the app's pods to the test.
-const byHand = "template: {metadata: {annotations: {bongsu.io/simulate: none}}}\n"
+const byHand = "template: {metadata: {annotations: {bongsu-local/simulate: none}}}\n"
 
 // scene is a namespace with an AppService "web" and an operator.
 type scene struct {

@@ -177,7 +177,7 @@ func TestKubectlDescribeShowsEveryCauseToTheOwner(t *testing.T) {
 			reason: diagnosis.ReasonUnhealthy, words: []string{"readiness probe"},
 		},
 		"a readiness gate is not true": {
-			spec:   "progressDeadlineSeconds: 1\ntemplate: {metadata: {annotations: {bongsu.io/simulate: none}}, spec: {readinessGates: [{conditionType: target-health.example.com/web}]}}\n",
+			spec:   "progressDeadlineSeconds: 1\ntemplate: {metadata: {annotations: {bongsu-local/simulate: none}}, spec: {readinessGates: [{conditionType: target-health.example.com/web}]}}\n",
 			happen: func(s *scene, pod *corev1.Pod) { s.kubelet.Running(s.t, pod, true) },
 			reason: diagnosis.ReasonReadinessGatesNotReady, words: []string{"target-health.example.com/web"},
 		},

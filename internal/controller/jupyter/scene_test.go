@@ -17,7 +17,7 @@ import (
 )
 
 // byHand leaves the notebook's pod to the test.
-const byHand = "template: {metadata: {annotations: {bongsu.io/simulate: none}}}\n"
+const byHand = "template: {metadata: {annotations: {bongsu-local/simulate: none}}}\n"
 
 // scene is a namespace with a Jupyter "nb" and an operator.
 type scene struct {

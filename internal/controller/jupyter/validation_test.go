@@ -343,7 +343,7 @@ func TestTheAPIServerStoresChildrenUnchanged(t *testing.T) {
 resources: {limits: {cpu: 2000m, memory: 0.5Gi, nvidia.com/gpu: 1}, requests: {cpu: "1.0"}}
 storage: {existingClaim: mine}
 template:
-  metadata: {annotations: {bongsu.io/simulate: none}}
+  metadata: {annotations: {bongsu-local/simulate: none}}
   spec:
     hostUsers: true
     tolerations: [{key: gpu}]

@@ -15,10 +15,6 @@ import (
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 )
 
-// simulateAnnotation controls the simulated nodes of `bongsu local`. It is the only
-// annotation of our domain that a template may set.
-const simulateAnnotation = v1alpha1.Group + "/simulate"
-
 // refused returns what a template must not contain, regardless of the Pod Security
 // Standard. own are the labels of the pod. These fields would be ignored, would break the
 // children, or would use permissions that the author lacks.
@@ -136,7 +132,7 @@ func refusedMetadata(asked *metav1.ObjectMeta, own map[string]string, at *field.
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(asked.Annotations)) {
-		if isOurs(key) && key != simulateAnnotation {
+		if isOurs(key) {
 			errs = append(errs, field.Forbidden(at.Child("annotations").Key(key), "annotations of bongsu.io/ are the operator's: use another prefix"))
 		}
 	}

@@ -316,8 +316,11 @@ func TestFieldsThatATemplateMayNotSet(t *testing.T) {
 			},
 		},
 		"our annotations": {
-			`template: {metadata: {annotations: {bongsu.io/owner-uid: a, bongsu.io.example.org/b: c}}}`,
-			[]string{`spec.template.metadata.annotations[bongsu.io/owner-uid]: Forbidden: annotations of bongsu.io/ are the operator's: use another prefix`},
+			`template: {metadata: {annotations: {bongsu.io/owner-uid: a, bongsu.io/simulate: crash, bongsu.io.example.org/b: c}}}`,
+			[]string{
+				`spec.template.metadata.annotations[bongsu.io/owner-uid]: Forbidden: annotations of bongsu.io/ are the operator's: use another prefix`,
+				`spec.template.metadata.annotations[bongsu.io/simulate]: Forbidden: annotations of bongsu.io/ are the operator's: use another prefix`,
+			},
 		},
 		"directives of a merge": {
 			`template: {metadata: {labels: {$patch: replace}}, spec: {nodeSelector: {$patch: delete}, containers: [{name: notebook, resources: {limits: {$patch: 1}}}]}}`,

@@ -7,6 +7,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"sigs.k8s.io/yaml"
+
+	"github.com/bongsu-io/bongsu/pkg/localcluster"
 )
 
 // The want of each case is what differs from the pod without a template.
@@ -32,10 +34,10 @@ func TestATemplateIsMergedByNames(t *testing.T) {
 			},
 		},
 		"labels and annotations": {
-			`template: {metadata: {labels: {team: a, bongsu: b, app.kubernetes.io/name: jupyter}, annotations: {note: hello, bongsu.io/simulate: none}}}`,
+			`template: {metadata: {labels: {team: a, bongsu: b, app.kubernetes.io/name: jupyter}, annotations: {note: hello, ` + localcluster.Simulate + `: none}}}`,
 			func(p *corev1.PodTemplateSpec) {
 				p.Labels["team"], p.Labels["bongsu"] = "a", "b"
-				p.Annotations = map[string]string{"note": "hello", "bongsu.io/simulate": "none"}
+				p.Annotations = map[string]string{"note": "hello", localcluster.Simulate: localcluster.SimulateNone}
 			},
 		},
 		"the environment of the notebook": {

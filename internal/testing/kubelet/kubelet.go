@@ -1,5 +1,5 @@
 // Package kubelet acts like a kubelet on the pods of a simulated cluster: it writes their
-// status and creates Events. A pod needs the annotation bongsu.io/simulate: none.
+// status and creates Events. A pod needs the annotation bongsu-local/simulate: none.
 // Otherwise the simulated kubelet changes it as well.
 //
 // Reasons and messages are those of k8s.io/kubernetes/pkg/kubelet (events, kuberuntime,

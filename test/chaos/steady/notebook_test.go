@@ -25,7 +25,7 @@ const (
 )
 
 // byHand lets the test control the pods, instead of the simulated kubelet.
-const byHand = "template: {metadata: {annotations: {bongsu.io/simulate: none}}}"
+const byHand = "template: {metadata: {annotations: {bongsu-local/simulate: none}}}"
 
 // kinds are the kinds of notebooks: the spec, and the reason in the status at the end. The last
 // three do not fail.

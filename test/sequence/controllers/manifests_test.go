@@ -41,9 +41,9 @@ template:
 const (
 	served  = "ports: [{name: http, containerPort: 8080, servicePort: 80}]\n"
 	hostile = "template: {spec: {hostNetwork: true}}\n"
-	noImage = "template: {metadata: {annotations: {bongsu.io/simulate: image-pull}}}\n"
+	noImage = "template: {metadata: {annotations: {bongsu-local/simulate: image-pull}}}\n"
 	byJob   = "backup: {jobTemplate: {spec: {template: {spec: {containers: [{name: save, image: example.org/save}]}}}}}\n"
-	broken  = "backup: {jobTemplate: {spec: {backoffLimit: 0, template: {metadata: {annotations: {bongsu.io/simulate: crash}}, spec: {containers: [{name: save, image: example.org/save}]}}}}}\n"
+	broken  = "backup: {jobTemplate: {spec: {backoffLimit: 0, template: {metadata: {annotations: {bongsu-local/simulate: crash}}, spec: {containers: [{name: save, image: example.org/save}]}}}}}\n"
 	byExec  = "backup: {deadlineSeconds: 5, onFailure: Abandon, exec: {command: ['true']}}\n"
 	retain  = "deletionPolicy: Retain\n"
 	// restarts makes the pod of a notebook follow each change.
