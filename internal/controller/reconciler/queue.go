@@ -2,11 +2,19 @@ package reconciler
 
 import (
 	"sync"
+	"time"
 
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+)
+
+const (
+	firstRetry = 5 * time.Millisecond
+	// longestPause is how long a failed object waits at most. After an outage of the API server,
+	// everything is reconciled within this time.
+	longestPause = time.Minute
 )
 
 // Workers returns the options of a controller with this many workers. The objects of one
@@ -20,6 +28,7 @@ func Workers(number int) controller.Options {
 func WorkersFor[T comparable](number int, namespace func(T) string) controller.TypedOptions[T] {
 	return controller.TypedOptions[T]{
 		MaxConcurrentReconciles: number,
+		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[T](firstRetry, longestPause),
 		NewQueue: func(name string, limiter workqueue.TypedRateLimiter[T]) workqueue.TypedRateLimitingInterface[T] {
 			inner := priorityqueue.New(name, func(o *priorityqueue.Opts[T]) { o.RateLimiter = limiter })
 			return newFairQueue(inner, max(number/2, 1), namespace)

@@ -114,3 +114,18 @@ func TestTheLimitHoldsWhileWorkersRun(t *testing.T) {
 		}
 	})
 }
+
+func TestAFailedObjectIsRetriedWithinAMinute(t *testing.T) {
+	limiter := Workers(1).RateLimiter
+	before := time.Duration(0)
+	for range 50 {
+		pause := limiter.When(request("shop", 1))
+		if pause < before || pause > time.Minute {
+			t.Fatalf("the pause after %v is %v", before, pause)
+		}
+		before = pause
+	}
+	if before != time.Minute {
+		t.Errorf("the last pause is %v, want a minute", before)
+	}
+}
