@@ -200,9 +200,12 @@ func FromAPIError(object Object, err error) (Cause, bool) {
 	s := status.Status()
 	what := object.Kind + " " + quote(object.Name) + " is rejected"
 	cause := rejection(object, what, stripNoise(s.Message))
-	if fields := invalidFields(s); fields != "" && cause.Reason == ReasonFailedCreate {
-		cause.Reason, cause.Advice = ReasonInvalidSpec, "correct the field"
-		cause.Message = what + ": " + fields
+	if fields := invalidFields(s); len(fields) > 0 && cause.Reason == ReasonFailedCreate {
+		cause.Reason, cause.Advice, cause.Message = ReasonInvalidSpec, "correct the field", what
+		if len(fields) > 1 {
+			cause.Advice = "correct the fields"
+		}
+		cause.SetItems(fields)
 	}
 	cause.sanitize()
 	return cause, true
@@ -220,15 +223,14 @@ func isTransient(err error, s metav1.Status) bool {
 var callsWebhook = regexp.MustCompile(`failed calling webhook "[^"]+"`)
 
 // invalidFields lists the invalid fields of the error.
-func invalidFields(s metav1.Status) string {
+func invalidFields(s metav1.Status) (fields []string) {
 	if s.Reason != metav1.StatusReasonInvalid || s.Details == nil {
-		return ""
+		return nil
 	}
-	var fields []string
 	for _, c := range s.Details.Causes {
 		if c.Field != "" {
 			fields = append(fields, c.Field+": "+c.Message)
 		}
 	}
-	return excerpt(line(strings.Join(fields, "; "), maxRead))
+	return fields
 }

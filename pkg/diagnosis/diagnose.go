@@ -19,6 +19,8 @@ type Cause struct {
 	Node string
 	// Message states what is wrong. Advice states what to do and may be empty.
 	Message, Advice string
+	// Items are the parts of the problem, if there are several. Message is their summary. See SetItems.
+	Items []string
 	// Transient reports whether the problem may go away without a change.
 	Transient bool
 	// Time is when it last happened, or zero if unknown.
@@ -27,14 +29,6 @@ type Cause struct {
 	Count int32
 	// Quota is the exceeded quota if the reason is ReasonQuotaExceeded, or nil.
 	Quota *ExceededQuota
-}
-
-// Sentence returns "what is wrong: what to do".
-func (c *Cause) Sentence() string {
-	if c.Advice == "" {
-		return c.Message
-	}
-	return c.Message + ": " + c.Advice
 }
 
 // Diagnosis contains the causes why a workload does not run. It is empty if the workload

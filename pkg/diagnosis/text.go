@@ -32,6 +32,9 @@ func (c *Cause) sanitize() {
 	c.Object = Object{Kind: line(c.Object.Kind, maxKind), Name: line(c.Object.Name, maxName)}
 	c.Container = line(c.Container, maxContainer)
 	c.Message, c.Advice = line(c.Message, limitOf(c.Reason, maxMessage)), line(c.Advice, maxAdvice)
+	for i := range c.Items {
+		c.Items[i] = line(c.Items[i], maxQuoted)
+	}
 	c.Count = max(c.Count, 1)
 }
 

@@ -52,7 +52,7 @@ func (q *inquiry) ownState(o client.Object, a ownStatus) bool {
 // copyStatus copies the conditions and the last failure.
 func (q *inquiry) copyStatus(a ownStatus) {
 	for _, c := range a.conditions {
-		c.Message = plaintext.Line(c.Message)
+		c.Message = plaintext.Clean(c.Message)
 		q.explanation.Conditions = append(q.explanation.Conditions, c)
 	}
 	if a.lastFailure != nil {
@@ -91,7 +91,8 @@ func (q *inquiry) conditionCause(object diagnosis.Object, c *metav1.Condition) {
 	if !diagnosis.IsCause(c.Reason) {
 		return
 	}
-	cause := diagnosis.Cause{Reason: c.Reason, Object: object, Message: c.Message, Time: c.LastTransitionTime.Time}
+	cause := diagnosis.Cause{Reason: c.Reason, Object: object, Time: c.LastTransitionTime.Time}
+	cause.SetLines(c.Message)
 	if slices.Contains(ownReasons, c.Reason) {
 		q.workload.Known = append(q.workload.Known, cause)
 		return

@@ -248,7 +248,7 @@ func preferCondition(d diagnosis.Diagnosis, condition diagnosis.Cause) diagnosis
 	case d.Cause == nil:
 		d.Cause = &cause
 	case d.Cause.Reason == cause.Reason:
-		d.Cause.Message, d.Cause.Advice = cause.Message, cause.Advice
+		d.Cause.Message, d.Cause.Items, d.Cause.Advice = cause.Message, cause.Items, cause.Advice
 	default:
 		d.Others = append([]diagnosis.Cause{*d.Cause}, d.Others...)
 		d.Cause = &cause
@@ -354,9 +354,11 @@ type Cause struct {
 	ExitCode  *int32 `json:"exitCode,omitempty"`
 	// Node has the problem, if it is set. Other pods on it can have the same problem.
 	Node string `json:"node,omitempty"`
-	// Message says what is wrong, Advice what to do.
-	Message string `json:"message"`
-	Advice  string `json:"advice,omitempty"`
+	// Message says what is wrong, Advice what to do. If there are several problems of a kind, such as
+	// wrong fields, Items has a line for each.
+	Message string   `json:"message"`
+	Items   []string `json:"items,omitempty"`
+	Advice  string   `json:"advice,omitempty"`
 	// Passing is true if the problem may disappear by itself.
 	Passing bool `json:"passing"`
 	// Time is the last occurrence, Count the number of occurrences.
@@ -389,13 +391,18 @@ type Unread struct {
 	Why  string `json:"why"`
 }
 
+// diagnosis returns the texts of a cause.
+func (c *Cause) diagnosis() *diagnosis.Cause {
+	return &diagnosis.Cause{Message: c.Message, Items: c.Items, Advice: c.Advice}
+}
+
 func causeOf(c *diagnosis.Cause) *Cause {
 	if c == nil {
 		return nil
 	}
 	cause := &Cause{
 		Reason: c.Reason, Object: Object(c.Object), Container: c.Container, ExitCode: c.ExitCode, Node: c.Node,
-		Message: c.Message, Advice: c.Advice, Passing: c.Transient, Count: c.Count,
+		Message: c.Message, Items: c.Items, Advice: c.Advice, Passing: c.Transient, Count: c.Count,
 	}
 	if !c.Time.IsZero() {
 		at := c.Time.UTC()

@@ -239,7 +239,8 @@ func causeKey(o ProblemObject, c *Cause) string {
 	if c.Node != "" {
 		return "Node/" + c.Node + "|" + c.Reason
 	}
-	key := o.Namespace + "|" + diagnosis.Identity(c.Reason, "", "", "", nil, c.Message)
+	problem := diagnosis.Cause{Message: c.Message, Items: c.Items}
+	key := o.Namespace + "|" + diagnosis.Identity(c.Reason, "", "", "", nil, problem.Sentence())
 	if slices.Contains(ownCauses, c.Reason) {
 		key += "|" + c.Object.Kind + "/" + c.Object.Name
 	}

@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
+	"github.com/bongsu-io/bongsu/pkg/plaintext"
 )
 
 // asAbove replaces a message that the text contains already.
@@ -43,11 +44,8 @@ func repeats(x *Explanation, message string) bool {
 		}
 	}
 	return slices.ContainsFunc(causes, func(c Cause) bool {
-		sentence := c.Message
-		if c.Advice != "" {
-			sentence += ": " + c.Advice
-		}
-		rest, ok := strings.CutPrefix(message, sentence)
-		return message == c.Message || ok && (rest == "" || strings.HasPrefix(rest, " (besides: "))
+		d := c.diagnosis()
+		rest, ok := strings.CutPrefix(plaintext.Line(message), plaintext.Line(d.Lines()))
+		return message == d.Sentence() || message == c.Message || ok && (rest == "" || strings.HasPrefix(rest, " (besides: "))
 	})
 }

@@ -102,6 +102,9 @@ func (p *page) cause(title string, c *Cause, now time.Time) {
 	}
 	p.line("%s: %s in %s%s", title, c.Reason, place(c), when)
 	p.line("  %s", c.Message)
+	for _, item := range c.Items {
+		p.line("  - %s", item)
+	}
 	if c.Advice != "" {
 		p.line("  Advice: %s", c.Advice)
 	}
@@ -277,12 +280,9 @@ func (p *page) problems(problems []Problem) {
 func (p *Problem) columns() []string {
 	reason, message := "-", p.Objects[0].Summary
 	if c := p.Cause; c != nil {
-		reason, message = c.Reason, c.Message
+		reason, message = c.Reason, c.diagnosis().Sentence()
 		if c.Node != "" && !strings.Contains(message, strconv.Quote(c.Node)) {
 			message = "node " + c.Node + ": " + message
-		}
-		if c.Advice != "" {
-			message += ": " + c.Advice
 		}
 	}
 	columns := []string{string(p.State), reason, objectList(p.Objects), message}

@@ -184,7 +184,8 @@ func (r *Reconciler) isUnreached(a *app, run commandRun) bool {
 func (r *Reconciler) backUpByJob(ctx context.Context, a *app) (step.Result, error) {
 	wanted, refused := workload.BackupJob(a.service)
 	if len(refused) > 0 {
-		r.failBackup(a, workload.Problems(refused), true)
+		cause := workload.Refusal(a.findings.Self(), refused)
+		r.failBackup(a, cause.Sentence(), true)
 		return step.Result{}, nil
 	}
 	var job batchv1.Job

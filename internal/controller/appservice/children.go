@@ -134,10 +134,7 @@ func (r *Reconciler) ensureDeployment(ctx context.Context, a *app) (step.Result,
 		}
 	}
 	if len(refused) > 0 {
-		a.findings.Add(diagnosis.Cause{
-			Reason: diagnosis.ReasonInvalidSpec, Object: a.findings.Self(), Message: workload.Problems(refused),
-			Advice: "correct the field; what runs stays as it is", Count: 1,
-		})
+		a.findings.Add(workload.Refusal(a.findings.Self(), refused))
 		return step.Result{Stop: true}, r.scale(ctx, a, to)
 	}
 	result, err := r.Ensure(ctx, &a.findings, wanted, &a.deployment)

@@ -158,7 +158,7 @@ func (a *app) summarize(stalled bool) (v1alpha1.State, metav1.Condition) {
 	case a.service.Spec.Suspend:
 		return v1alpha1.StateStopping, metav1.Condition{}
 	case cause != nil:
-		ready.Reason, ready.Message = cause.Reason, a.findings.Sentence()
+		ready.Reason, ready.Message = cause.Reason, a.findings.Lines()
 		if stalled && a.isAvailable() {
 			state = v1alpha1.StateDegraded
 		} else if stalled {
@@ -189,7 +189,7 @@ func (a *app) available() metav1.Condition {
 	case a.isAvailable():
 		return available(metav1.ConditionTrue, v1alpha1.ReasonReady, "enough pods are ready")
 	case cause != nil:
-		return available(metav1.ConditionFalse, cause.Reason, a.findings.Sentence())
+		return available(metav1.ConditionFalse, cause.Reason, a.findings.Lines())
 	}
 	return available(metav1.ConditionFalse, v1alpha1.ReasonPodsNotReady, a.howMany())
 }

@@ -27,10 +27,7 @@ func (r *Reconciler) renderPod(_ context.Context, n *notebook) (step.Result, err
 	template, refused := workload.NotebookPod(n.jupyter, r.image)
 	if n.template = template; len(refused) > 0 {
 		n.templateRefused = true
-		n.findings.Add(diagnosis.Cause{
-			Reason: diagnosis.ReasonInvalidSpec, Object: n.findings.Self(), Message: workload.Problems(refused),
-			Advice: "correct the field; what runs stays as it is", Count: 1,
-		})
+		n.findings.Add(workload.Refusal(n.findings.Self(), refused))
 	}
 	return step.Result{}, nil
 }

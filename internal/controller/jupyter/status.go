@@ -175,7 +175,7 @@ func (r *Reconciler) setReady(n *notebook, stalled bool, crash *diagnosis.Cause)
 	if ready {
 		c.Status, c.Reason, c.Message = metav1.ConditionTrue, v1alpha1.ReasonReady, "the notebook serves at "+n.jupyter.Status.URL
 	} else if n.findings.Cause != nil {
-		c.Reason, c.Message = n.findings.Cause.Reason, n.findings.Sentence()
+		c.Reason, c.Message = n.findings.Cause.Reason, n.findings.Lines()
 	}
 	r.Writer.SetCondition(n.jupyter, c)
 }
@@ -225,7 +225,7 @@ func (n *notebook) storage() metav1.Condition {
 		return storage(metav1.ConditionTrue, v1alpha1.ReasonNotRequested, "no storage is requested")
 	}
 	if c := n.findings.CauseAt("PersistentVolumeClaim", name); c != nil {
-		return storage(metav1.ConditionFalse, c.Reason, c.Sentence())
+		return storage(metav1.ConditionFalse, c.Reason, c.Lines())
 	}
 	resizing := diagnosis.Resizing(&n.claim)
 	switch {
@@ -247,7 +247,7 @@ func (n *notebook) access() metav1.Condition {
 	}
 	for _, kind := range []string{"Service", "Ingress"} {
 		if c := n.findings.CauseAt(kind, n.name.Name); c != nil {
-			return access(metav1.ConditionFalse, c.Reason, c.Sentence())
+			return access(metav1.ConditionFalse, c.Reason, c.Lines())
 		}
 	}
 	if n.blocked {

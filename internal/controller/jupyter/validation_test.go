@@ -19,6 +19,7 @@ import (
 	"github.com/bongsu-io/bongsu/internal/kube"
 	"github.com/bongsu-io/bongsu/internal/testing/cluster"
 	"github.com/bongsu-io/bongsu/pkg/children"
+	"github.com/bongsu-io/bongsu/pkg/diagnosis"
 )
 
 // strict refuses fields that there are not, as kubectl does.
@@ -385,4 +386,20 @@ template:
 			}
 		})
 	}
+}
+
+func TestEachWrongFieldHasALine(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.create("template: {spec: {hostNetwork: true, hostPID: true, hostIPC: true}}")
+	c := s.await(v1alpha1.ConditionStalled, metav1.ConditionTrue, diagnosis.ReasonInvalidSpec)
+	lines := strings.Split(c.Message, "\n")
+	s.g.Expect(lines).To(HaveLen(5))
+	s.g.Expect(lines[0]).To(Equal("3 fields are refused:"))
+	for _, line := range lines[1:4] {
+		s.g.Expect(line).To(MatchRegexp(`^- spec\.template\.spec\.\w+`))
+	}
+	s.g.Expect(lines[4]).To(Equal("correct them; what runs stays as it is"))
+	s.g.Expect(s.describer()()).To(ContainSubstring(c.Message))
+	s.g.Expect(s.now().Status.LastFailure.Message).NotTo(ContainSubstring("\n"))
 }

@@ -102,9 +102,9 @@ func (f *Findings) FindCrash(last *v1alpha1.LastFailure, now time.Time, pods ...
 	}
 }
 
-// Sentence describes the cause and names the others. There must be a cause.
-func (f *Findings) Sentence() string {
-	text := f.Cause.Sentence()
+// Lines describes the cause and names the others. There must be a cause.
+func (f *Findings) Lines() string {
+	text := f.Cause.Lines()
 	if len(f.Others) == 0 {
 		return text
 	}
@@ -136,7 +136,7 @@ func (f *Findings) CauseAt(kind, name string) *diagnosis.Cause {
 // Stalled returns the condition of that type.
 func (f *Findings) Stalled(stalled bool) metav1.Condition {
 	if stalled {
-		return metav1.Condition{Type: v1alpha1.ConditionStalled, Status: metav1.ConditionTrue, Reason: f.Cause.Reason, Message: f.Sentence()}
+		return metav1.Condition{Type: v1alpha1.ConditionStalled, Status: metav1.ConditionTrue, Reason: f.Cause.Reason, Message: f.Lines()}
 	}
 	return metav1.Condition{
 		Type: v1alpha1.ConditionStalled, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonNotStalled, Message: "nothing blocks progress",

@@ -196,6 +196,9 @@ func (h *Helpers) Classify(f *Findings, wanted, found client.Object, err error) 
 	}
 	if pod := podTemplateOf(wanted); pod != nil {
 		cause.Message = workload.UserPaths(f.Owner, pod, cause.Message)
+		for i := range cause.Items {
+			cause.Items[i] = workload.UserPaths(f.Owner, pod, cause.Items[i])
+		}
 	}
 	f.Add(cause)
 	// A child that exists is usable although it cannot be changed.

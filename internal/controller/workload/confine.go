@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
+	"github.com/bongsu-io/bongsu/pkg/diagnosis"
 )
 
 // refused returns what a template must not contain, regardless of the Pod Security
@@ -38,17 +39,20 @@ func refused(template *corev1.PodTemplateSpec, own map[string]string, at *field.
 	)
 }
 
-// maxProblems is the number of refused fields that a message names. A template of the size
-// that etcd stores can have tens of thousands.
-const maxProblems = 20
-
-// Problems describes refused fields in one line: the first 20, and the number of others.
-func Problems(errs field.ErrorList) string {
-	more := len(errs) - maxProblems
-	if more <= 0 {
-		return errs.ToAggregate().Error()
+// Refusal returns the cause for an object whose pod template is refused.
+func Refusal(object diagnosis.Object, errs field.ErrorList) diagnosis.Cause {
+	cause := diagnosis.Cause{
+		Reason: diagnosis.ReasonInvalidSpec, Object: object, Advice: "correct the field; what runs stays as it is", Count: 1,
 	}
-	return fmt.Sprintf("%s and %d more", errs[:maxProblems].ToAggregate(), more)
+	fields := make([]string, len(errs))
+	for i, err := range errs {
+		fields[i] = err.Error()
+	}
+	if len(fields) > 1 {
+		cause.Message, cause.Advice = fmt.Sprintf("%d fields are refused", len(fields)), "correct them; what runs stays as it is"
+	}
+	cause.SetItems(fields)
+	return cause
 }
 
 // Limits of a template: the time to merge and check it grows with the square of its lists.

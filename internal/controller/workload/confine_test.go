@@ -13,6 +13,7 @@ import (
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/internal/controller/workload"
+	"github.com/bongsu-io/bongsu/pkg/diagnosis"
 )
 
 const standard = `the Pod Security Standard "restricted" forbids `
@@ -407,12 +408,17 @@ func TestAMessageNamesTwentyOfManyProblems(t *testing.T) {
 	if len(refused) < 1000 {
 		t.Fatalf("%d problems, want one for each port", len(refused))
 	}
-	message := workload.Problems(refused)
-	if named := strings.Count(message, ": Forbidden: "); named != 20 || !strings.HasSuffix(message, fmt.Sprintf(" and %d more", len(refused)-20)) {
-		t.Errorf("%d fields are named: %s", named, message)
+	app := diagnosis.Object{Kind: "AppService", Name: "web"}
+	many, one := workload.Refusal(app, refused), workload.Refusal(app, refused[:1])
+	text := many.Lines()
+	if named := strings.Count(text, "\n- spec.template."); named != 20 || !strings.HasSuffix(text, fmt.Sprintf("\n- and %d more\ncorrect them; what runs stays as it is", len(refused)-20)) {
+		t.Errorf("%d fields are named: %s", named, text)
 	}
-	if got, want := workload.Problems(refused[:1]), refused[0].Error(); got != want {
-		t.Errorf("one problem is %q, want %q", got, want)
+	if want := fmt.Sprintf("%d fields are refused:\n", len(refused)); !strings.HasPrefix(text, want) {
+		t.Errorf("got %s, want %s", text, want)
+	}
+	if want := refused[0].Error() + ": correct the field; what runs stays as it is"; one.Lines() != want || one.Sentence() != want {
+		t.Errorf("one problem is %q, want %q", one.Lines(), want)
 	}
 }
 
