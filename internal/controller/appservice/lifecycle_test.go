@@ -213,26 +213,22 @@ func TestAPodThatWaitsForItsClaimIsExplained(t *testing.T) {
 }
 
 func TestAQuotaIsNamed(t *testing.T) {
-	t.Parallel()
-	s := newScene(t)
-	quota := cluster.Manifest(t, "ResourceQuota", s.namespace, "small", "hard: {pods: '1'}")
-	quota.SetAPIVersion("v1")
-	s.g.Expect(s.Client.Create(t.Context(), quota)).To(Succeed())
-	s.g.Eventually(func() error { return s.hasUsage("small") }).WithTimeout(patience).Should(Succeed())
-	s.create("size: 3")
-	s.g.Eventually(s.describer()).WithTimeout(patience).Should(describesFailure(diagnosis.ReasonQuotaExceeded, "small"))
-	s.await(v1alpha1.ConditionReady, metav1.ConditionFalse, diagnosis.ReasonQuotaExceeded)
-}
-
-func TestTheUsersOfAQuotaAreNamed(t *testing.T) {
-	t.Parallel()
-	s := newScene(t)
-	quota := cluster.Manifest(t, "ResourceQuota", s.namespace, "small", "hard: {requests.memory: 4Gi}")
-	quota.SetAPIVersion("v1")
-	s.g.Expect(s.Client.Create(t.Context(), quota)).To(Succeed())
-	s.g.Eventually(func() error { return s.hasUsage("small") }).WithTimeout(patience).Should(Succeed())
-	s.create("size: 2\ntemplate: {spec: {containers: [{name: app, resources: {requests: {memory: 3Gi}}}]}}\n")
-	s.g.Eventually(s.describer()).WithTimeout(patience).Should(describesFailure(diagnosis.ReasonQuotaExceeded, "requested 3Gi, used 3Gi of 4Gi; pods that use most: "))
+	for name, tc := range map[string]struct{ hard, spec, want string }{
+		"of pods":   {"pods: '1'", "size: 3", `ResourceQuota "small" is exceeded: pods: requested 1, used 1 of 1`},
+		"of memory": {"requests.memory: 4Gi", "size: 2\ntemplate: {spec: {containers: [{name: app, resources: {requests: {memory: 3Gi}}}]}}", "requested 3Gi, used 3Gi of 4Gi; pods that use most: "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newScene(t)
+			quota := cluster.Manifest(t, "ResourceQuota", s.namespace, "small", "hard: {"+tc.hard+"}")
+			quota.SetAPIVersion("v1")
+			s.g.Expect(s.Client.Create(t.Context(), quota)).To(Succeed())
+			s.g.Eventually(func() error { return s.hasUsage("small") }).WithTimeout(patience).Should(Succeed())
+			s.create(tc.spec)
+			s.g.Eventually(s.describer()).WithTimeout(patience).Should(describesFailure(diagnosis.ReasonQuotaExceeded, tc.want))
+			s.await(v1alpha1.ConditionReady, metav1.ConditionFalse, diagnosis.ReasonQuotaExceeded)
+		})
+	}
 }
 
 func TestAnInvalidTemplateLeavesWhatRuns(t *testing.T) {
