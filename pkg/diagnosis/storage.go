@@ -152,12 +152,12 @@ func Resizing(c *corev1.PersistentVolumeClaim) string {
 		return ""
 	}
 	text := fmt.Sprintf("resized from %s to %s", has.String(), asked.String())
-	if slices.ContainsFunc(c.Status.Conditions, func(p corev1.PersistentVolumeClaimCondition) bool {
+	if !slices.ContainsFunc(c.Status.Conditions, func(p corev1.PersistentVolumeClaimCondition) bool {
 		return p.Type == corev1.PersistentVolumeClaimFileSystemResizePending && p.Status == corev1.ConditionTrue
 	}) {
-		text += " when a pod mounts it: if one runs with it, restart that pod"
+		return "being " + text
 	}
-	return text
+	return text + " when a pod mounts it: if one runs with it, restart that pod"
 }
 
 // FromClaim returns why a bound claim does not get the size that it requests, or nil. A pod that
