@@ -21,8 +21,7 @@ const (
 	// maxLookup limits a list of quotas, LimitRanges or pods in bytes, if [LimitResponses] wraps the
 	// connection.
 	maxLookup = 8 << 20
-	// maxNamed is how many classes are read, of which a message names some, and how many objects of
-	// the other kinds.
+	// maxNamed is how many objects of a kind are read. A message names some of them.
 	maxNamed = 500
 )
 

@@ -20,9 +20,9 @@ type Lookup interface {
 	Pods() ([]corev1.Pod, error)
 }
 
-// Complete adds what users could look up themselves, if they may: the classes that exist instead of
-// one that does not, the present usage of an exceeded quota and the pods that use most of it, and the
-// name of a LimitRange. If a read fails, a message stays as it is.
+// Complete adds what users could look up themselves, if they may. For a class that does not exist,
+// this is which ones do. For an exceeded quota, it is the present usage, and the pods that use most.
+// A LimitRange is named. If a read fails, a message stays as it is.
 func (d *Diagnosis) Complete(l Lookup) {
 	if d.Cause != nil {
 		d.Cause.complete(l)

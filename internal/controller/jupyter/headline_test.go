@@ -248,7 +248,7 @@ func TestALimitThatALimitRangeSetsIsExplained(t *testing.T) {
 		ContainSubstring("Message: the pod cannot be created: "), ContainSubstring("Warning FailedToCreatePod"), ContainSubstring(want))))
 }
 
-// podWith creates a pod of somebody else in the namespace.
+// podWith creates a pod of another owner in the namespace.
 func (s *scene) podWith(name string, requests corev1.ResourceList) {
 	s.t.Helper()
 	s.make(&corev1.Pod{
