@@ -220,9 +220,7 @@ func tinyAmounts(resources *corev1.ResourceRequirements, at *field.Path) field.E
 	var errs field.ErrorList
 	for _, name := range []corev1.ResourceName{corev1.ResourceMemory, corev1.ResourceEphemeralStorage} {
 		find := func(list corev1.ResourceList, at *field.Path) {
-			if amount := list[name]; amount.Sign() > 0 && amount.Cmp(leastBytes) < 0 {
-				errs = append(errs, field.Invalid(at.Key(string(name)), amount.String(), "it is less than 1Mi: use a unit such as Mi or Gi, for example 512Mi"))
-			}
+			errs = append(errs, tinyAmount(list[name], at.Key(string(name)))...)
 		}
 		find(resources.Limits, at.Child("limits"))
 		find(resources.Requests, at.Child("requests"))
@@ -230,7 +228,14 @@ func tinyAmounts(resources *corev1.ResourceRequirements, at *field.Path) field.E
 	return errs
 }
 
-// tinyAmountsOf finds them in the containers of a pod.
+func tinyAmount(amount resource.Quantity, at *field.Path) field.ErrorList {
+	if amount.Sign() <= 0 || amount.Cmp(leastBytes) >= 0 {
+		return nil
+	}
+	return field.ErrorList{field.Invalid(at, amount.String(), "it is less than 1Mi: use a unit such as Mi or Gi, for example 512Mi")}
+}
+
+// tinyAmountsOf finds them in the containers and volumes of a pod.
 func tinyAmountsOf(spec *corev1.PodSpec, at *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	if spec.Resources != nil {
@@ -238,6 +243,16 @@ func tinyAmountsOf(spec *corev1.PodSpec, at *field.Path) field.ErrorList {
 	}
 	for _, c := range places(spec, at) {
 		errs = append(errs, tinyAmounts(&c.Resources, c.at.Child("resources"))...)
+	}
+	for i, v := range spec.Volumes {
+		at := at.Child("volumes").Index(i)
+		if v.EmptyDir != nil && v.EmptyDir.SizeLimit != nil {
+			errs = append(errs, tinyAmount(*v.EmptyDir.SizeLimit, at.Child("emptyDir", "sizeLimit"))...)
+		}
+		if v.Ephemeral != nil && v.Ephemeral.VolumeClaimTemplate != nil {
+			at := at.Child("ephemeral", "volumeClaimTemplate", "spec", "resources", "requests").Key(string(corev1.ResourceStorage))
+			errs = append(errs, tinyAmount(v.Ephemeral.VolumeClaimTemplate.Spec.Resources.Requests[corev1.ResourceStorage], at)...)
+		}
 	}
 	return errs
 }

@@ -255,6 +255,14 @@ func TestFieldsThatATemplateMayNotSet(t *testing.T) {
 			`template: {spec: {resources: {requests: {memory: 512k}}}}`,
 			[]string{`spec.template.spec.resources.requests[memory]: Invalid value: "512k": it is less than 1Mi: use a unit such as Mi or Gi, for example 512Mi`},
 		},
+		"the size of an emptyDir in bytes": {
+			`template: {spec: {volumes: [{name: a, emptyDir: {sizeLimit: 1Mi}}, {name: b, emptyDir: {sizeLimit: 64}}, {name: c, emptyDir: {}}]}}`,
+			[]string{`spec.template.spec.volumes[1].emptyDir.sizeLimit: Invalid value: "64": it is less than 1Mi: use a unit such as Mi or Gi, for example 512Mi`},
+		},
+		"the size of an ephemeral volume in bytes": {
+			`template: {spec: {volumes: [{name: a, ephemeral: {volumeClaimTemplate: {spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 10}}}}}}]}}`,
+			[]string{`spec.template.spec.volumes[0].ephemeral.volumeClaimTemplate.spec.resources.requests[storage]: Invalid value: "10": it is less than 1Mi: use a unit such as Mi or Gi, for example 512Mi`},
+		},
 		"a node": {
 			`template: {spec: {nodeName: node-1}}`,
 			[]string{`spec.template.spec.nodeName: Forbidden: the scheduler chooses the node: use nodeSelector or affinity`},
