@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
+	"github.com/bongsu-io/bongsu/internal/testing/headlines"
 	"github.com/bongsu-io/bongsu/pkg/diagnosis"
 )
 
@@ -234,4 +235,22 @@ func (s *scene) quota(name string, of corev1.ResourceName, amount string) {
 		err := s.Client.Get(s.t.Context(), keyOf(s.namespace, name), &quota)
 		return quota.Status.Hard, err
 	}).ShouldNot(BeEmpty())
+}
+
+// The states of pods are those that other kinds share.
+func TestTheOwnerOfANotebookReadsWhyItsPodDoesNotRun(t *testing.T) {
+	for name, row := range headlines.Rows() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newScene(t)
+			j := s.create(impatient + "template: {metadata: {annotations: {bongsu.io/simulate: none}}, spec: {" + row.PodSpecOf(v1alpha1.NotebookContainer) + "}}")
+			row.Check(t, headlines.Subject{
+				Cluster: s.Cluster, Object: j, Controller: "jupyter-controller", Container: v1alpha1.NotebookContainer,
+				Pod: s.pod, Describe: s.describer(),
+				Touch: func() {
+					s.change(func(j *v1alpha1.Jupyter) { *j.Spec.SchedulingGracePeriodSeconds++ })
+				},
+			})
+		})
+	}
 }

@@ -81,8 +81,20 @@ func (k Kubelet) Crashed(t testing.TB, pod *corev1.Pod, reason string, exitCode 
 				10*time.Second<<(min(status.RestartCount, 5)-1), status.Name, pod.Name, pod.Namespace, pod.UID),
 		}}
 	})
-	k.Event(t, pod, "BackOff", "spec.containers{notebook}",
-		fmt.Sprintf("Back-off restarting failed container notebook in pod %s_%s(%s)", pod.Name, pod.Namespace, pod.UID))
+	name := pod.Spec.Containers[0].Name
+	k.Event(t, pod, "BackOff", "spec.containers{"+name+"}",
+		fmt.Sprintf("Back-off restarting failed container %s in pod %s_%s(%s)", name, pod.Name, pod.Namespace, pod.UID))
+}
+
+// Ended sets the state of all containers to terminated, before the first restart.
+func (k Kubelet) Ended(t testing.TB, pod *corev1.Pod, reason string, exitCode int32) {
+	t.Helper()
+	now := metav1.Now()
+	k.setContainers(t, pod, corev1.PodRunning, func(status *corev1.ContainerStatus) {
+		status.State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
+			Reason: reason, ExitCode: exitCode, StartedAt: now, FinishedAt: now,
+		}}
+	})
 }
 
 // end records a termination of a container. Each is a second later than the one before,
@@ -141,7 +153,7 @@ func isTrue(pod *corev1.Pod, kind corev1.PodConditionType) bool {
 func setCondition(pod *corev1.Pod, kind corev1.PodConditionType, status corev1.ConditionStatus) {
 	c := corev1.PodCondition{Type: kind, Status: status, LastTransitionTime: metav1.Now()}
 	if status == corev1.ConditionFalse {
-		c.Reason, c.Message = "ContainersNotReady", "containers with unready status: [notebook]"
+		c.Reason, c.Message = "ContainersNotReady", "containers with unready status: ["+pod.Spec.Containers[0].Name+"]"
 	}
 	for i := range pod.Status.Conditions {
 		if old := &pod.Status.Conditions[i]; old.Type == kind {

@@ -1,0 +1,108 @@
+// Package headlines has states of pods in which a workload does not run, with the sentence that its
+// owner must read. The tests of all kinds whose controllers diagnose pods share them.
+//
+// The texts are those of the real components; see pkg/diagnosis/testdata/corpus.
+package headlines
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/bongsu-io/bongsu/internal/testing/kubelet"
+	"github.com/bongsu-io/bongsu/pkg/diagnosis"
+)
+
+// Row is one state of a pod.
+type Row struct {
+	// PodSpec is the part of the pod's spec that the owner sets, in YAML. It can contain CONTAINER.
+	PodSpec string
+	// Happen changes the pod, as a kubelet does.
+	Happen func(t testing.TB, k kubelet.Kubelet, pod *corev1.Pod)
+	// Reason and Says are the reason and the whole sentence. Says can contain NAMESPACE, POD and
+	// CONTAINER.
+	Reason, Says string
+}
+
+// image is an image that the rows set.
+const image = "containers: [{name: CONTAINER, image: 'example.org/work:1'}]"
+
+// Rows returns the states by name.
+func Rows() map[string]Row {
+	return map[string]Row{
+		"the name of the image is invalid": {
+			PodSpec: "containers: [{name: CONTAINER, image: 'example.org/Work'}]",
+			Happen: waiting("InvalidImageName",
+				`Failed to apply default image tag "example.org/Work": couldn't parse image name "example.org/Work": invalid reference format: repository name (Work) must be lowercase`),
+			Reason: diagnosis.ReasonInvalidImageName,
+			Says:   `image "example.org/Work" of container "CONTAINER" has an invalid name: write it as REGISTRY/NAME:TAG in lower case`,
+		},
+		"the image must be on the node and is not": {
+			PodSpec: image,
+			Happen:  waiting("ErrImageNeverPull", `Container image "example.org/work:1" is not present with pull policy of Never`),
+			Reason:  diagnosis.ReasonErrImageNeverPull,
+			Says:    `image "example.org/work:1" of container "CONTAINER" is not on the node, and imagePullPolicy is Never: set imagePullPolicy to IfNotPresent`,
+		},
+		"the node pulls too many images": {
+			PodSpec: image, Happen: waiting("ErrImagePull", "pull QPS exceeded"), Reason: diagnosis.ReasonErrImagePull,
+			Says: `image "example.org/work:1" of container "CONTAINER" cannot be pulled: the node pulls too many images at once: wait`,
+		},
+		"the image has no command": {
+			Happen: waiting("CreateContainerError", `failed to generate container "5a" spec: failed to generate spec: no command specified`),
+			Reason: diagnosis.ReasonCreateContainerError,
+			Says:   `container "CONTAINER" cannot be started: neither the container nor its image specifies a command: set command`,
+		},
+		"the user may not enter the working directory": {
+			PodSpec: "containers: [{name: CONTAINER, workingDir: /home/ana}]",
+			Happen: waiting("RunContainerError", `failed to create containerd task: failed to create shim task: OCI runtime create failed: runc create failed: `+
+				`unable to start container process: error during container init: chdir to cwd ("/home/ana") set in config.json failed: permission denied: unknown`),
+			Reason: diagnosis.ReasonRunContainerError,
+			Says: `container "CONTAINER" cannot be started: its user cannot enter its working directory /home/ana: ` +
+				`change workingDir or securityContext.runAsUser, or the permissions in the image`,
+		},
+		"the container has ended": {
+			Happen: func(t testing.TB, k kubelet.Kubelet, pod *corev1.Pod) { k.Ended(t, pod, "Error", 3) },
+			Reason: diagnosis.ReasonError,
+			Says:   `container "CONTAINER" ended with exit code 3: check its log (kubectl logs -n NAMESPACE POD -c CONTAINER --previous)`,
+		},
+		"the pod exceeds its own memory limit": {
+			PodSpec: "resources: {limits: {memory: 1Gi}}",
+			Happen:  func(t testing.TB, k kubelet.Kubelet, pod *corev1.Pod) { k.Crashed(t, pod, "OOMKilled", 137) },
+			Reason:  diagnosis.ReasonOOMKilled,
+			Says: `container "CONTAINER" was killed because the pod used more memory than its limit of 1Gi: ` +
+				`raise spec.resources.limits.memory of the pod, or reduce its memory use`,
+		},
+		"the node cannot prepare a device": {
+			Happen: event("FailedPrepareDynamicResources",
+				"Failed to prepare dynamic resources: prepare dynamic resources: NodePrepareResources failed for ResourceClaim one-gpu: gpu 0 is broken"),
+			Reason: diagnosis.ReasonFailedPrepareDynamicResources,
+			Says: `the node cannot set up the pod: it cannot prepare the devices of ResourceClaim "one-gpu": gpu 0 is broken: ` +
+				`wait; if the problem persists, ask the cluster's administrator`,
+		},
+		"the driver of a device does not run": {
+			Happen: event("FailedPrepareDynamicResources",
+				"Failed to prepare dynamic resources: prepare dynamic resources: DRA driver gpu.example.com is not registered"),
+			Reason: diagnosis.ReasonFailedPrepareDynamicResources,
+			Says: `the node cannot set up the pod: driver gpu.example.com of its ResourceClaims does not run on the node: ` +
+				`wait until it runs; if the problem persists, ask the cluster's administrator`,
+		},
+		"the driver of a volume does not run": {
+			Happen: event("FailedMount",
+				`MountVolume.MountDevice failed for volume "pvc-1" : kubernetes.io/csi: attacher.MountDevice failed to create newCsiDriverClient: driver name csi.example.com not found in the list of registered CSI drivers`),
+			Reason: diagnosis.ReasonFailedMount,
+			Says:   `volume "pvc-1" cannot be mounted: the storage driver csi.example.com does not run on the pod's node: wait until it runs; if the problem persists, ask the cluster's administrator`,
+		},
+	}
+}
+
+func waiting(reason, message string) func(testing.TB, kubelet.Kubelet, *corev1.Pod) {
+	return func(t testing.TB, k kubelet.Kubelet, pod *corev1.Pod) { k.Waiting(t, pod, reason, message) }
+}
+
+// event is the Event of a kubelet about a pod whose containers have not started.
+func event(reason, message string) func(testing.TB, kubelet.Kubelet, *corev1.Pod) {
+	return func(t testing.TB, k kubelet.Kubelet, pod *corev1.Pod) {
+		k.Waiting(t, pod, "ContainerCreating", "")
+		k.Event(t, pod, reason, "", message)
+	}
+}
