@@ -22,6 +22,8 @@ type Row struct {
 	// Reason and Says are the reason and the whole sentence. Says can contain NAMESPACE, POD and
 	// CONTAINER.
 	Reason, Says string
+	// Replaced means that the pod has ended, and that its controller creates another one.
+	Replaced bool
 }
 
 // image is an image that the rows set.
@@ -29,6 +31,19 @@ const image = "containers: [{name: CONTAINER, image: 'example.org/work:1'}]"
 
 // Rows returns the states by name.
 func Rows() map[string]Row {
+	rows := map[string]Row{}
+	for name, row := range lasting() {
+		rows[name] = row
+	}
+	for name, row := range ended() {
+		row.Replaced = true
+		rows[name] = row
+	}
+	return rows
+}
+
+// lasting are states in which the pod stays.
+func lasting() map[string]Row {
 	return map[string]Row{
 		"the name of the image is invalid": {
 			PodSpec: "containers: [{name: CONTAINER, image: 'example.org/Work'}]",
@@ -95,6 +110,37 @@ func Rows() map[string]Row {
 	}
 }
 
+// ended are states in which the pod has ended.
+func ended() map[string]Row {
+	return map[string]Row{
+		"the node ran low on memory": {
+			Happen: failed("Evicted", "The node was low on resource: memory. Threshold quantity: 100Mi, available: 90Mi. Container CONTAINER was using 2Gi, request is 0, has larger consumption of memory. "),
+			Reason: diagnosis.ReasonEvicted,
+			Says:   "the node ran low on memory and evicted the pod: request enough memory, so that the pod is not evicted first",
+		},
+		"a critical pod needs the node": {
+			Happen: failed("Preempting", "Preempted in order to admit critical pod"), Reason: diagnosis.ReasonPreempted,
+			Says: "the pod was preempted by a pod of a higher priority: wait for free capacity, or use a higher priority",
+		},
+		"the node was shut down": {
+			Happen: failed("Terminated", "Pod was terminated in response to imminent node shutdown."), Reason: diagnosis.ReasonNodeShutdown,
+			Says: "its node was shut down: wait until the pod is recreated on another node",
+		},
+		"the node has no device left": {
+			Happen: failed("UnexpectedAdmissionError",
+				"Pod was rejected: Allocate failed due to requested number of devices unavailable for nvidia.com/gpu. Requested: 1, Available: 0, which is unexpected"),
+			Reason: diagnosis.ReasonUnexpectedAdmissionError,
+			Says: "the node cannot allocate what the pod requests: requested number of devices unavailable for nvidia.com/gpu. Requested: 1, Available: 0: " +
+				"wait until the pod is recreated; if the problem persists, ask the cluster's administrator",
+		},
+		"the node has no CPU left": {
+			Happen: failed("OutOfcpu", "Pod was rejected: Node didn't have enough resource: cpu, requested: 4000, used: 1000, capacity: 4000"),
+			Reason: diagnosis.ReasonPodRejected,
+			Says:   "the node has too little cpu left for the pod: wait until the pod is recreated on another node",
+		},
+	}
+}
+
 func waiting(reason, message string) func(testing.TB, kubelet.Kubelet, *corev1.Pod) {
 	return func(t testing.TB, k kubelet.Kubelet, pod *corev1.Pod) { k.Waiting(t, pod, reason, message) }
 }
@@ -105,4 +151,8 @@ func event(reason, message string) func(testing.TB, kubelet.Kubelet, *corev1.Pod
 		k.Waiting(t, pod, "ContainerCreating", "")
 		k.Event(t, pod, reason, "", message)
 	}
+}
+
+func failed(reason, message string) func(testing.TB, kubelet.Kubelet, *corev1.Pod) {
+	return func(t testing.TB, k kubelet.Kubelet, pod *corev1.Pod) { k.Failed(t, pod, reason, message) }
 }

@@ -52,9 +52,19 @@ func (r Row) Check(t *testing.T, s Subject) {
 		HaveField("Reason", r.Reason), HaveField("Note", says), HaveField("ReportingController", s.Controller),
 	))
 	warnings := func() []eventsv1.Event { return s.warnings(t) }
-	g.Eventually(s.headline(t)).WithTimeout(patience).Should(Equal(headline{
-		State: v1alpha1.StateFailing, Reason: r.Reason, Stalled: r.Reason + ": " + says, Ready: r.Reason + ": " + says,
-	}))
+	if r.Replaced {
+		var next *corev1.Pod
+		g.Eventually(func() bool {
+			next = s.Pod()
+			return next.UID != pod.UID
+		}).WithTimeout(patience).Should(BeTrue())
+		k.Running(t, next, true)
+		s.Cluster.ExpectState(t, s.Object, v1alpha1.StateReady)
+	} else {
+		g.Eventually(s.headline(t)).WithTimeout(patience).Should(Equal(headline{
+			State: v1alpha1.StateFailing, Reason: r.Reason, Stalled: r.Reason + ": " + says, Ready: r.Reason + ": " + says,
+		}))
+	}
 	g.Eventually(warnings).WithTimeout(patience).Should(warning)
 	g.Expect(oneLine(s.Describe())).To(ContainSubstring(oneLine(says)))
 	for range 2 { // the second shows that the reconcile after the first has emitted its Events

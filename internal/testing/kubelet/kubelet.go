@@ -97,6 +97,18 @@ func (k Kubelet) Ended(t testing.TB, pod *corev1.Pod, reason string, exitCode in
 	})
 }
 
+// Failed ends the pod, as a kubelet that evicts or rejects it does.
+func (k Kubelet) Failed(t testing.TB, pod *corev1.Pod, reason, message string) {
+	t.Helper()
+	before := pod.DeepCopy()
+	pod.Status.Phase, pod.Status.Reason, pod.Status.Message = corev1.PodFailed, reason, message
+	setCondition(pod, corev1.PodReady, corev1.ConditionFalse)
+	// The controller of the pod can delete it at once.
+	if err := k.Client.Status().Patch(t.Context(), pod, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
+		t.Fatal(err)
+	}
+}
+
 // end records a termination of a container. Each is a second later than the one before,
 // because the API server stores no fractions of seconds.
 func end(status *corev1.ContainerStatus, reason string, exitCode int32) {
