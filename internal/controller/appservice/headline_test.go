@@ -10,6 +10,7 @@ import (
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/internal/testing/headlines"
+	"github.com/bongsu-io/bongsu/pkg/diagnosis"
 )
 
 // The states of pods are those that other kinds share.
@@ -49,4 +50,27 @@ func (s *scene) runnablePod() *corev1.Pod {
 		return pod != nil
 	}).WithTimeout(patience).Should(BeTrue())
 	return pod
+}
+
+// A ReplicaSet keeps pods that have ended.
+func TestAnEvictedPodThatWasReplacedNoLongerCounts(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.create("size: 1\nminReadySeconds: 300\n" + byHand)
+	evicted := s.runnablePod()
+	s.kubelet.Failed(t, evicted, "Evicted", "The node was low on resource: inodes. ")
+	next := s.runnablePod()
+	s.g.Expect(next.UID).NotTo(Equal(evicted.UID))
+	s.kubelet.Running(t, next, true)
+	s.g.Eventually(func() string { return conditionOf(s.now(), v1alpha1.ConditionReady).Message }).WithTimeout(patience).
+		Should(Equal("1 of 1 pods are ready, 0 of them for 300 s"))
+	s.await(v1alpha1.ConditionStalled, metav1.ConditionFalse, v1alpha1.ReasonNotStalled)
+	s.g.Expect(s.now().Status.State).To(Equal(v1alpha1.StateStarting))
+	s.g.Eventually(s.eventCount(diagnosis.ReasonEvicted)).WithTimeout(patience).Should(Equal(1))
+	s.g.Expect(s.now().Status.LastFailure).To(HaveValue(HaveField("Reason", diagnosis.ReasonEvicted)))
+	s.g.Expect(s.now().Status.Nodes).To(ConsistOf(next.Name))
+
+	s.change(func(a *v1alpha1.AppService) { a.Spec.Suspend = true })
+	s.ExpectSuspended(t, s.now(), v1alpha1.StateSuspended)
+	s.g.Expect(s.Client.Get(t.Context(), s.key(evicted.Name), evicted)).To(Succeed(), "the ReplicaSet keeps it")
 }

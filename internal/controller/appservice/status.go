@@ -30,7 +30,7 @@ func (r *Reconciler) setStatus(a *app) time.Duration {
 	stalled := a.findings.Cause != nil && grace == 0
 	var unstable time.Duration
 	if a.isComplete() && !a.service.Spec.Suspend && !a.deleting() {
-		a.recovering, unstable = a.findings.Recovering(r.Clock.Now(), a.current()...)
+		a.recovering, unstable = a.findings.Recovering(r.Clock.Now(), a.current(a.pods)...)
 	}
 	for _, c := range []metav1.Condition{
 		a.available(), a.progressing(stalled), a.degraded(stalled), a.findings.Stalled(stalled),
