@@ -134,10 +134,12 @@ func (s *podView) isLost() bool {
 const taintManagerReason = "DeletionByTaintManager"
 
 // deletedByTaint reports whether a taint of its node deletes the pod, and no container
-// has ended since. A node that responds ends them within the pod's grace period.
+// has ended since. A node that responds ends them within the pod's grace period. It is a sign of a
+// lost node only if the state of the node is unknown.
 func (s *podView) deletedByTaint() bool {
 	c := condition(s.pod, corev1.DisruptionTarget)
-	return c != nil && c.Status == corev1.ConditionTrue && c.Reason == taintManagerReason &&
+	_, known := s.NodeStates[s.pod.Spec.NodeName]
+	return !known && c != nil && c.Status == corev1.ConditionTrue && c.Reason == taintManagerReason &&
 		!slices.ContainsFunc(s.pod.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool { return c.State.Terminated != nil })
 }
 
@@ -176,11 +178,15 @@ func (s *podView) nodeLostCause() Cause {
 	if s.NodeStates[s.pod.Spec.NodeName].Lost {
 		what = "does not respond"
 	}
-	cause := s.cause(ReasonNodeLost, explanation{
+	r := explanation{
 		message:   "node " + quote(line(s.pod.Spec.NodeName, maxName)) + " of the pod " + what,
 		advice:    "wait until the node is back or the pod is recreated on another node; if the problem persists, ask the cluster's administrator",
 		transient: true,
-	}).withEvent(latest(s.events, "NodeNotReady"))
+	}
+	if s.pod.DeletionTimestamp != nil && s.NodeStates[s.pod.Spec.NodeName].Lost {
+		r.message, r.advice = undeletable(s.pod.Spec.NodeName)
+	}
+	cause := s.cause(ReasonNodeLost, r).withEvent(latest(s.events, "NodeNotReady"))
 	cause.Node = s.pod.Spec.NodeName
 	since := s.NodeStates[cause.Node].Since
 	if ready := condition(s.pod, corev1.PodReady); since.IsZero() && ready != nil && ready.Status == corev1.ConditionFalse {
