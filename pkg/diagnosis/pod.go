@@ -152,6 +152,33 @@ func (s *podView) taintCause() Cause {
 	})
 }
 
+// preemptedCause is the cause of a pod that the scheduler deleted.
+func (s *podView) preemptedCause() Cause {
+	return s.cause(ReasonPreempted, explanation{
+		message: "the pod was removed to make room for a pod of a higher priority",
+		advice:  "wait for free capacity, or use a higher priority", transient: true,
+	})
+}
+
+// disruptedCause is the cause of a pod that the scheduler or the taint manager deleted. It returns
+// false for other pods, also for those that a drain evicts.
+func (s *podView) disruptedCause() (cause Cause, ok bool) {
+	c := condition(s.pod, corev1.DisruptionTarget)
+	if s.pod.DeletionTimestamp == nil || c == nil || c.Status != corev1.ConditionTrue {
+		return Cause{}, false
+	}
+	switch c.Reason {
+	case corev1.PodReasonPreemptionByScheduler:
+		cause = s.preemptedCause()
+	case taintManagerReason:
+		cause = s.taintCause()
+	default:
+		return Cause{}, false
+	}
+	cause.Time = c.LastTransitionTime.Time
+	return cause, true
+}
+
 // isUnreachable reports whether the pod is not ready and its node does not respond. If the nodes
 // are unknown, the pod itself can show it: all its containers were ready when its node last reported
 // them. See MarkPodsNotReady in kubernetes/pkg/controller/util/node/controller_utils.go.
@@ -338,10 +365,7 @@ func (s *podView) fromLastEvent(e *Event) (Cause, bool) {
 		s.pod.Status = corev1.PodStatus{Reason: e.Reason, Message: e.Note}
 		return s.rejectedCause(), true
 	case "Preempted":
-		return s.cause(ReasonPreempted, explanation{
-			message: "the pod was removed to make room for a pod of a higher priority",
-			advice:  "wait for free capacity, or use a higher priority", transient: true,
-		}).withEvent(e), true
+		return s.preemptedCause().withEvent(e), true
 	case "TaintManagerEviction":
 		return s.taintCause().withEvent(e), strings.HasPrefix(e.Note, "Marking for deletion")
 	case "FailedScheduling":

@@ -19,7 +19,7 @@ func TestTheOwnerOfAnAppReadsWhyItsPodDoesNotRun(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newScene(t)
-			s.create("size: 1\ntemplate: {metadata: {annotations: {bongsu.io/simulate: none}}, spec: {" + row.PodSpecOf(v1alpha1.AppContainer) + "}}")
+			s.create("size: 1\ntemplate: " + row.Setup(t, s.Cluster, s.namespace, v1alpha1.AppContainer))
 			a := &v1alpha1.AppService{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "web"}}
 			touches := int32(0)
 			row.Check(t, headlines.Subject{

@@ -15,10 +15,11 @@ import (
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/internal/controller/reconciler"
+	"github.com/bongsu-io/bongsu/internal/kube"
 )
 
 // endedPods enqueues notebooks for changes of their pods. It keeps the last pod of each that was
-// ended, because the StatefulSet controller replaces it within milliseconds: a reconcile would
+// evicted, rejected or preempted, because the StatefulSet controller replaces it within milliseconds: a reconcile would
 // often not see it.
 type endedPods struct {
 	handler.EventHandler
@@ -46,7 +47,7 @@ func (e *endedPods) Delete(ctx context.Context, deletion event.DeleteEvent, queu
 // keep keeps a pod if it was ended.
 func (e *endedPods) keep(o client.Object) {
 	pod, isPod := o.(*corev1.Pod)
-	if !isPod || pod.Status.Phase != corev1.PodFailed || pod.Labels[v1alpha1.LabelJupyter] == "" {
+	if !isPod || pod.Status.Phase != corev1.PodFailed && !kube.IsDisrupted(pod) || pod.Labels[v1alpha1.LabelJupyter] == "" {
 		return
 	}
 	e.mu.Lock()

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/internal/testing/headlines"
@@ -154,6 +155,24 @@ func TestKubectlDescribeShowsEveryCauseToTheOwner(t *testing.T) {
 			prepare: func(s *scene) { s.ClaimElsewhere(s.t, s.namespace, "home") },
 			reason:  diagnosis.ReasonFailedScheduling, words: []string{`claim "home" has volume`, "in zone zone-gone, where the cluster has no node"},
 		},
+		"an init container does not end": {
+			spec:   "progressDeadlineSeconds: 1\ntemplate: {metadata: {annotations: {bongsu.io/simulate: none}}, spec: {initContainers: [{name: fetch, image: 'example.org/fetch:1'}]}}\n",
+			happen: func(s *scene, pod *corev1.Pod) { s.kubelet.Initializing(s.t, pod) },
+			reason: diagnosis.ReasonPodInitializing, words: []string{`init container "fetch" has been running since`},
+		},
+		"finalizers hold the pod": {
+			happen: func(s *scene, pod *corev1.Pod) {
+				s.kubelet.Running(s.t, pod, false)
+				s.hold(pod)
+				s.g.Expect(s.Client.Delete(s.t.Context(), pod.DeepCopy(), client.GracePeriodSeconds(1))).To(Succeed())
+			},
+			reason: diagnosis.ReasonFinalizersRemaining, words: []string{"example.org/hold", "check that the controller that removes them runs"},
+		},
+		"the existing claim has lost its volume": {
+			spec:    "storage: {existingClaim: data}",
+			prepare: func(s *scene) { headlines.LostClaim(s.t, s.Client, s.namespace) },
+			reason:  diagnosis.ReasonClaimLost, words: []string{`the volume of claim "data" no longer exists`},
+		},
 		"a probe fails": {
 			spec: "progressDeadlineSeconds: 1\n",
 			happen: func(s *scene, pod *corev1.Pod) {
@@ -243,10 +262,11 @@ func TestTheOwnerOfANotebookReadsWhyItsPodDoesNotRun(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newScene(t)
-			j := s.create(impatient + "template: {metadata: {annotations: {bongsu.io/simulate: none}}, spec: {" + row.PodSpecOf(v1alpha1.NotebookContainer) + "}}")
+			j := s.create(impatient + "template: " + row.Setup(t, s.Cluster, s.namespace, v1alpha1.NotebookContainer))
 			row.Check(t, headlines.Subject{
 				Cluster: s.Cluster, Object: j, Controller: "jupyter-controller", Container: v1alpha1.NotebookContainer,
-				Pod: s.pod, Describe: s.describer(),
+				EventReasons: map[string]string{diagnosis.ReasonFailedCreate: "FailedToCreatePod"},
+				Pod:          s.pod, Describe: s.describer(),
 				Touch: func() {
 					s.change(func(j *v1alpha1.Jupyter) { *j.Spec.SchedulingGracePeriodSeconds++ })
 				},

@@ -1,7 +1,10 @@
 package headlines
 
 import (
+	"cmp"
 	"fmt"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -24,6 +27,8 @@ type Subject struct {
 	Object  cluster.Summarized
 	// Controller is the name of the controller in Events. Container is its container in the pod.
 	Controller, Container string
+	// EventReasons are the reasons of Events that differ from those of conditions. It can be nil.
+	EventReasons map[string]string
 	// Pod waits for the present pod.
 	Pod func() *corev1.Pod
 	// Touch changes the generation of the object, and nothing else that counts.
@@ -35,43 +40,97 @@ type Subject struct {
 // patience is the time limit for a failure to be reported. The machine may be busy.
 const patience = 2 * time.Minute
 
-// PodSpecOf returns the part of the pod's spec that the owner sets.
-func (r Row) PodSpecOf(container string) string {
-	return strings.ReplaceAll(r.PodSpec, "CONTAINER", container)
+// Setup prepares a namespace for the state. It returns the template of the pod, in YAML.
+func (r Row) Setup(t testing.TB, c *cluster.Cluster, namespace, container string) string {
+	t.Helper()
+	if r.Prepare != nil {
+		r.Prepare(t, c, namespace)
+	}
+	parts := []string{}
+	if r.PodSpec != "" {
+		parts = append(parts, strings.ReplaceAll(r.PodSpec, "CONTAINER", container))
+	}
+	if r.Node != nil {
+		r.Node.create(t, c.Client, nodeOf(namespace))
+		parts = append(parts, "nodeSelector: {kubernetes.io/hostname: "+nodeOf(namespace)+"}")
+	}
+	return "{metadata: {annotations: {bongsu.io/simulate: none}}, spec: {" + strings.Join(parts, ", ") + "}}"
 }
+
+func nodeOf(namespace string) string { return "node-of-" + namespace }
 
 // Check puts the pod into the state, and checks what the owner reads.
 func (r Row) Check(t *testing.T, s Subject) {
 	t.Helper()
 	g := NewWithT(t)
-	pod := s.Pod()
 	k := kubelet.Kubelet{Client: s.Cluster.Client}
-	r.Happen(t, k, pod)
-	says := strings.NewReplacer("NAMESPACE", pod.Namespace, "POD", pod.Name, "CONTAINER", s.Container).Replace(r.Says)
-	warning := ConsistOf(And(
-		HaveField("Reason", r.Reason), HaveField("Note", says), HaveField("ReportingController", s.Controller),
-	))
-	warnings := func() []eventsv1.Event { return s.warnings(t) }
-	if r.Replaced {
-		var next *corev1.Pod
-		g.Eventually(func() bool {
-			next = s.Pod()
-			return next.UID != pod.UID
-		}).WithTimeout(patience).Should(BeTrue())
-		k.Running(t, next, true)
-		s.Cluster.ExpectState(t, s.Object, v1alpha1.StateReady)
-	} else {
-		g.Eventually(s.headline(t)).WithTimeout(patience).Should(Equal(headline{
-			State: v1alpha1.StateFailing, Reason: r.Reason, Stalled: r.Reason + ": " + says, Ready: r.Reason + ": " + says,
-		}))
+	pod := &corev1.Pod{}
+	if r.Happen != nil {
+		pod = s.Pod()
+		r.Happen(t, k, pod)
 	}
-	g.Eventually(warnings).WithTimeout(patience).Should(warning)
-	g.Expect(oneLine(s.Describe())).To(ContainSubstring(oneLine(says)))
+	warnings := func() []eventsv1.Event { return s.warnings(t) }
+	all := ConsistOf(s.expected(r, pod)...)
+	if r.Unsettled {
+		all = ContainElements(s.expected(r, pod)...)
+	}
+	if r.Replaced {
+		s.replace(t, k, pod)
+	} else {
+		g.Eventually(s.headline(t)).WithTimeout(patience).Should(r.headline(s, pod))
+	}
+	g.Eventually(warnings).WithTimeout(patience).Should(all)
+	g.Expect(oneLine(s.Describe())).To(s.matches(r.Says, pod))
 	for range 2 { // the second shows that the reconcile after the first has emitted its Events
 		s.Touch()
 		g.Eventually(s.isObserved(t)).WithTimeout(patience).Should(BeTrue())
 	}
-	g.Expect(warnings()).To(warning, "a further reconcile emits no further Event")
+	g.Expect(warnings()).To(all, "a further reconcile emits no further Event")
+}
+
+// expected are the matchers of all Warnings.
+func (s Subject) expected(r Row, pod *corev1.Pod) []any {
+	sentences := slices.Clone(r.Before)
+	if !r.Waits {
+		sentences = append(sentences, r.Sentence)
+	}
+	matchers := []any{}
+	for _, want := range sentences {
+		matchers = append(matchers, And(
+			HaveField("Reason", cmp.Or(s.EventReasons[want.Reason], want.Reason)), HaveField("Note", s.matches(want.Says, pod)), HaveField("ReportingController", s.Controller),
+		))
+	}
+	return matchers
+}
+
+// headline matches what the status must say.
+func (r Row) headline(s Subject, pod *corev1.Pod) OmegaMatcher {
+	state, stalled := v1alpha1.StateFailing, s.matches(r.Reason+": "+r.Says, pod)
+	if r.Waits {
+		state, stalled = v1alpha1.StateStarting, BeEmpty()
+	}
+	return And(
+		HaveField("State", state), HaveField("Reason", r.Reason), HaveField("Stalled", stalled), HaveField("Ready", s.matches(r.Reason+": "+r.Says, pod)),
+	)
+}
+
+// replace waits for the next pod, and lets it run.
+func (s Subject) replace(t *testing.T, k kubelet.Kubelet, pod *corev1.Pod) {
+	t.Helper()
+	var next *corev1.Pod
+	NewWithT(t).Eventually(func() bool {
+		next = s.Pod()
+		return next.UID != pod.UID
+	}).WithTimeout(patience).Should(BeTrue())
+	k.Running(t, next, true)
+	s.Cluster.ExpectState(t, s.Object, v1alpha1.StateReady)
+}
+
+// matches returns a matcher of texts with the sentence in them.
+func (s Subject) matches(says string, pod *corev1.Pod) OmegaMatcher {
+	namespace := s.Object.GetNamespace()
+	says = strings.NewReplacer("NAMESPACE", namespace, "POD", pod.Name, "CONTAINER", s.Container, "NODE", nodeOf(namespace)).Replace(says)
+	return MatchRegexp(strings.ReplaceAll(regexp.QuoteMeta(says), "…", ".*"))
 }
 
 // headline is what the status says.

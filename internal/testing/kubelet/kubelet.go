@@ -86,6 +86,39 @@ func (k Kubelet) Crashed(t testing.TB, pod *corev1.Pod, reason string, exitCode 
 		fmt.Sprintf("Back-off restarting failed container %s in pod %s_%s(%s)", name, pod.Name, pod.Namespace, pod.UID))
 }
 
+// Initializing sets the state of the first init container to running. The others wait for it.
+func (k Kubelet) Initializing(t testing.TB, pod *corev1.Pod) {
+	t.Helper()
+	k.setContainers(t, pod, corev1.PodPending, func(status *corev1.ContainerStatus) {
+		status.State = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "PodInitializing"}}
+	})
+	before := pod.DeepCopy()
+	setCondition(pod, corev1.PodInitialized, corev1.ConditionFalse)
+	pod.Status.InitContainerStatuses = []corev1.ContainerStatus{{
+		Name: pod.Spec.InitContainers[0].Name, Image: pod.Spec.InitContainers[0].Image, Started: new(true),
+		State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.Now()}},
+	}}
+	if err := k.Client.Status().Patch(t.Context(), pod, client.MergeFrom(before)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Deleted waits until the pod is deleted, and confirms its end.
+func (k Kubelet) Deleted(t testing.TB, pod *corev1.Pod) {
+	t.Helper()
+	err := wait.PollUntilContextTimeout(t.Context(), 25*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
+		var now corev1.Pod
+		err := k.Client.Get(ctx, client.ObjectKeyFromObject(pod), &now)
+		return err != nil || now.UID != pod.UID || now.DeletionTimestamp != nil, client.IgnoreNotFound(err)
+	})
+	if err == nil {
+		err = k.Client.Delete(t.Context(), pod, client.GracePeriodSeconds(0), client.Preconditions{UID: &pod.UID})
+	}
+	if client.IgnoreNotFound(err) != nil {
+		t.Fatal(err)
+	}
+}
+
 // Ended sets the state of all containers to terminated, before the first restart.
 func (k Kubelet) Ended(t testing.TB, pod *corev1.Pod, reason string, exitCode int32) {
 	t.Helper()
