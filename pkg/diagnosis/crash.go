@@ -197,9 +197,9 @@ func (c *container) logCommand(options string) string {
 }
 
 // LastCrash returns the last failed end of any container, even if the container runs
-// again, or why a pod was evicted, rejected, preempted, or deleted because of a taint. It returns nil
-// if there is none. It leaves out pods that succeeded, and ends that explain nothing: those that no one
-// saw, and those of containers that were stopped. Use it for crashes between two reconciles.
+// again. It can also be why a pod was evicted, rejected, preempted, or deleted because of a taint. It
+// returns nil if there is none. It leaves out pods that succeeded, and ends that explain nothing: those
+// that no one saw, and those of containers that were stopped. Use it for crashes between two reconciles.
 func LastCrash(pods []*corev1.Pod) *Cause {
 	var last *finding
 	v := newView(Workload{Pods: pods})

@@ -19,8 +19,8 @@ import (
 )
 
 // endedPods enqueues notebooks for changes of their pods. It keeps the last pod of each that was
-// evicted, rejected or preempted, because the StatefulSet controller replaces it within milliseconds: a reconcile would
-// often not see it.
+// evicted, rejected or preempted. The StatefulSet controller replaces such a pod within
+// milliseconds, so that a reconcile would often not see it.
 type endedPods struct {
 	handler.EventHandler
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/internal/testing/headlines"
+	"github.com/bongsu-io/bongsu/internal/testing/kubelet"
 	"github.com/bongsu-io/bongsu/pkg/diagnosis"
 )
 
@@ -258,7 +259,22 @@ func (s *scene) quota(name string, of corev1.ResourceName, amount string) {
 
 // The states of pods are those that other kinds share.
 func TestTheOwnerOfANotebookReadsWhyItsPodDoesNotRun(t *testing.T) {
-	for name, row := range headlines.Rows() {
+	rows := headlines.Rows()
+	rows["the node does not end the pod"] = headlines.Row{ // it counts as stuck a minute after its grace period
+		Node: &headlines.Node{},
+		Happen: func(t testing.TB, k kubelet.Kubelet, pod *corev1.Pod) {
+			k.Running(t, pod, false)
+			if err := k.Client.Delete(t.Context(), pod.DeepCopy(), client.GracePeriodSeconds(1)); err != nil {
+				t.Fatal(err)
+			}
+		},
+		Sentence: headlines.Sentence{
+			Reason: diagnosis.ReasonTerminating,
+			Says: `the pod is still being deleted: node "NODE" has not confirmed that its containers ended and its volumes are unmounted: ` +
+				`wait; if the problem persists, ask the cluster's administrator`,
+		},
+	}
+	for name, row := range rows {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newScene(t)
