@@ -471,7 +471,8 @@ type AppServiceStatus struct {
 	// +kubebuilder:validation:MaxLength=512
 	Selector string `json:"selector,omitempty"`
 
-	// nodes lists the names of the app's pods that are not terminating, in order.
+	// nodes lists the names of the app's pods that are not terminating and have not ended, in
+	// order.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=1000

@@ -148,6 +148,13 @@ func volumeOf(ctx context.Context, r client.Reader, key client.ObjectKey) (*core
 // maxVolumes is how many volumes VolumesOf reads.
 const maxVolumes = 8
 
+// IsDisrupted reports whether a component deletes the pod, for example the scheduler for a pod of
+// a higher priority.
+func IsDisrupted(pod *corev1.Pod) bool {
+	c := PodCondition(pod, corev1.DisruptionTarget)
+	return pod.DeletionTimestamp != nil && c != nil && c.Status == corev1.ConditionTrue
+}
+
 // PodCondition returns the pod's condition of this type, or nil.
 func PodCondition(pod *corev1.Pod, kind corev1.PodConditionType) *corev1.PodCondition {
 	for i := range pod.Status.Conditions {

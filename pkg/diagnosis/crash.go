@@ -197,9 +197,9 @@ func (c *container) logCommand(options string) string {
 }
 
 // LastCrash returns the last failed end of any container, even if the container runs
-// again, or the last eviction or rejection of a pod. It returns nil if there is none. It leaves
-// out pods that succeeded, and ends that explain nothing: those that no one saw, and those of
-// containers that were stopped. Use it for crashes between two reconciles.
+// again. It can also be why a pod was evicted, rejected, preempted, or deleted because of a taint. It
+// returns nil if there is none. It leaves out pods that succeeded, and ends that explain nothing: those
+// that no one saw, and those of containers that were stopped. Use it for crashes between two reconciles.
 func LastCrash(pods []*corev1.Pod) *Cause {
 	var last *finding
 	v := newView(Workload{Pods: pods})
@@ -218,8 +218,11 @@ func LastCrash(pods []*corev1.Pod) *Cause {
 	return &last.cause
 }
 
-// pastFindings returns the last failed end of each container, or why the pod was ended.
+// pastFindings returns the last failed end of each container, or why the pod was ended or deleted.
 func (s *podView) pastFindings() []finding {
+	if cause, ok := s.disruptedCause(); ok {
+		return []finding{{cause: cause}}
+	}
 	switch {
 	case s.pod.Status.Phase == corev1.PodSucceeded:
 		return nil

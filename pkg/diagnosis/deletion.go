@@ -70,6 +70,13 @@ func lastEnd(p *corev1.Pod) (at time.Time) {
 	return at
 }
 
+// undeletable describes a pod that is deleted while its node does not respond. It is not recreated
+// under the same name before the node confirms its end.
+func undeletable(node string) (message, advice string) {
+	return "the pod cannot be deleted while node " + quote(line(node, maxName)) + " does not respond",
+		"wait until the node is back, or ask the cluster's administrator to repair or delete it"
+}
+
 // StuckPod returns why a deleted pod still exists a minute after its grace period, or ten seconds
 // after it if the pod has finalizers. It returns nil if it does not. It also returns when to call
 // it again; zero if the pod is not deleted. events, and nodes as of [NodeStates], can be nil.
@@ -103,8 +110,7 @@ func StuckPod(p *corev1.Pod, events []Event, nodes map[string]NodeState, now tim
 		cause.Advice = "check that the controller that removes them runs; remove them yourself only if it no longer exists"
 	case nodes[p.Spec.NodeName].Lost:
 		cause.Reason, cause.Node = ReasonNodeLost, p.Spec.NodeName
-		cause.Message = "the pod cannot be deleted while node " + node + " does not respond"
-		cause.Advice = "wait until the node is back, or ask the cluster's administrator to repair or delete it"
+		cause.Message, cause.Advice = undeletable(p.Spec.NodeName)
 	case kill != nil:
 		cause.Message = "node " + node + " cannot end the pod: " + killText(kill)
 	}

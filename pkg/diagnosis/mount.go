@@ -157,6 +157,10 @@ func (s *podView) sandboxCause(e *Event) Cause {
 }
 
 var sandboxRules = []rule{
+	{regexp.MustCompile(`NodePrepareResources failed for ResourceClaim (\S+): (.*)`),
+		`it cannot prepare the devices of ResourceClaim "${1}": ${2}`, administratorLater, true},
+	{regexp.MustCompile(`DRA driver (\S+) is not registered`),
+		"driver ${1} of its ResourceClaims does not run on the node", "wait until it runs; if the problem persists, ask the cluster's administrator", true},
 	{regexp.MustCompile(`"([^"]+)" already has an IP address different from`),
 		`interface "${1}" of the node has an address of another network`, `ask the cluster's administrator to delete interface "${1}" on the node, so that it is made again`, false},
 	{regexp.MustCompile(`plugin type="([^"]+)".*: check that the \S+ container is running`),

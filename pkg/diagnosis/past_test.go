@@ -77,12 +77,24 @@ func TestLastCrashLeavesOutWhatExplainsNothing(t *testing.T) {
 	end := func(reason string, code int32) change {
 		return status(corev1.ContainerStatus{State: ended(reason, code, 60)})
 	}
+	disrupted := func(reason string) change {
+		return func(p *corev1.Pod) {
+			setCondition(corev1.DisruptionTarget, corev1.ConditionTrue, 50)(p)
+			condition(p, corev1.DisruptionTarget).Reason = reason
+		}
+	}
 	for name, tc := range map[string]struct {
 		pod  *corev1.Pod
 		want wantCause
 	}{
-		"a sidecar of a pod that succeeded": {newPod(initStatus(corev1.ContainerStatus{Name: "proxy", State: ended("Error", 143, 70)}, true), end("Completed", 0), phase(corev1.PodSucceeded)), wantCause{}},
-		"an end that no one saw":            {newPod(end("ContainerStatusUnknown", 137)), wantCause{}},
+		"deleted by the scheduler": {newPod(end("Completed", 0), phase(corev1.PodSucceeded), deletedAt(55), disrupted("PreemptionByScheduler")),
+			wantCause{reason: "Preempted", transient: true, sentence: "the pod was removed to make room for a pod of a higher priority: wait for free capacity, or use a higher priority"}},
+		"deleted by the taint manager": {newPod(end("Error", 143), deletedAt(55), disrupted("DeletionByTaintManager")),
+			wantCause{reason: "TaintManagerEviction", transient: true, sentence: "the pod was deleted because its node has a taint that the pod does not tolerate: wait until the pod is recreated on another node; a node that does not respond has such a taint too"}},
+		"evicted by a drain":                 {newPod(end("Error", 143), deletedAt(55), disrupted("EvictionByEvictionAPI")), wantCause{}},
+		"chosen by the scheduler, but alive": {newPod(disrupted("PreemptionByScheduler")), wantCause{}},
+		"a sidecar of a pod that succeeded":  {newPod(initStatus(corev1.ContainerStatus{Name: "proxy", State: ended("Error", 143, 70)}, true), end("Completed", 0), phase(corev1.PodSucceeded)), wantCause{}},
+		"an end that no one saw":             {newPod(end("ContainerStatusUnknown", 137)), wantCause{}},
 		"an evicted pod": {newPod(end("ContainerStatusUnknown", 137), phase(corev1.PodFailed), evicted),
 			wantCause{reason: "Evicted", sentence: "the pod used more local disk space than its limit of 2Gi: raise resources.limits.ephemeral-storage, or write to a volume"}},
 		"stopped by a deletion": {newPod(end("Error", 143), deletedAt(55)), wantCause{}},

@@ -134,10 +134,12 @@ func (s *podView) isLost() bool {
 const taintManagerReason = "DeletionByTaintManager"
 
 // deletedByTaint reports whether a taint of its node deletes the pod, and no container
-// has ended since. A node that responds ends them within the pod's grace period.
+// has ended since. A node that responds ends them within the pod's grace period. It is a sign of a
+// lost node only if the state of the node is unknown.
 func (s *podView) deletedByTaint() bool {
 	c := condition(s.pod, corev1.DisruptionTarget)
-	return c != nil && c.Status == corev1.ConditionTrue && c.Reason == taintManagerReason &&
+	_, known := s.NodeStates[s.pod.Spec.NodeName]
+	return !known && c != nil && c.Status == corev1.ConditionTrue && c.Reason == taintManagerReason &&
 		!slices.ContainsFunc(s.pod.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool { return c.State.Terminated != nil })
 }
 
@@ -148,6 +150,33 @@ func (s *podView) taintCause() Cause {
 		advice:    "wait until the pod is recreated on another node; a node that does not respond has such a taint too",
 		transient: true,
 	})
+}
+
+// preemptedCause is the cause of a pod that the scheduler deleted.
+func (s *podView) preemptedCause() Cause {
+	return s.cause(ReasonPreempted, explanation{
+		message: "the pod was removed to make room for a pod of a higher priority",
+		advice:  "wait for free capacity, or use a higher priority", transient: true,
+	})
+}
+
+// disruptedCause is the cause of a pod that the scheduler or the taint manager deleted. It returns
+// false for other pods, also for those that a drain evicts.
+func (s *podView) disruptedCause() (cause Cause, ok bool) {
+	c := condition(s.pod, corev1.DisruptionTarget)
+	if s.pod.DeletionTimestamp == nil || c == nil || c.Status != corev1.ConditionTrue {
+		return Cause{}, false
+	}
+	switch c.Reason {
+	case corev1.PodReasonPreemptionByScheduler:
+		cause = s.preemptedCause()
+	case taintManagerReason:
+		cause = s.taintCause()
+	default:
+		return Cause{}, false
+	}
+	cause.Time = c.LastTransitionTime.Time
+	return cause, true
 }
 
 // isUnreachable reports whether the pod is not ready and its node does not respond. If the nodes
@@ -176,11 +205,15 @@ func (s *podView) nodeLostCause() Cause {
 	if s.NodeStates[s.pod.Spec.NodeName].Lost {
 		what = "does not respond"
 	}
-	cause := s.cause(ReasonNodeLost, explanation{
+	r := explanation{
 		message:   "node " + quote(line(s.pod.Spec.NodeName, maxName)) + " of the pod " + what,
 		advice:    "wait until the node is back or the pod is recreated on another node; if the problem persists, ask the cluster's administrator",
 		transient: true,
-	}).withEvent(latest(s.events, "NodeNotReady"))
+	}
+	if s.pod.DeletionTimestamp != nil && s.NodeStates[s.pod.Spec.NodeName].Lost {
+		r.message, r.advice = undeletable(s.pod.Spec.NodeName)
+	}
+	cause := s.cause(ReasonNodeLost, r).withEvent(latest(s.events, "NodeNotReady"))
 	cause.Node = s.pod.Spec.NodeName
 	since := s.NodeStates[cause.Node].Since
 	if ready := condition(s.pod, corev1.PodReady); since.IsZero() && ready != nil && ready.Status == corev1.ConditionFalse {
@@ -332,10 +365,7 @@ func (s *podView) fromLastEvent(e *Event) (Cause, bool) {
 		s.pod.Status = corev1.PodStatus{Reason: e.Reason, Message: e.Note}
 		return s.rejectedCause(), true
 	case "Preempted":
-		return s.cause(ReasonPreempted, explanation{
-			message: "the pod was removed to make room for a pod of a higher priority",
-			advice:  "wait for free capacity, or use a higher priority", transient: true,
-		}).withEvent(e), true
+		return s.preemptedCause().withEvent(e), true
 	case "TaintManagerEviction":
 		return s.taintCause().withEvent(e), strings.HasPrefix(e.Note, "Marking for deletion")
 	case "FailedScheduling":

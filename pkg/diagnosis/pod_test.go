@@ -55,7 +55,12 @@ func TestEvictedPodsAndLostNodes(t *testing.T) {
 		"deleted pod on a lost node":                {Workload{Pods: pods(lost), Events: []Event{podEvent(50, "", "NodeNotReady", "Node is not ready")}}, sentenceLost},
 		"deleted by a taint":                        {Workload{Pods: pods(tainted)}, sentenceLost},
 		"deleted by a taint, and the node responds": {Workload{Pods: pods(ends)}, wantCause{}},
-		"deleted ready pod on a lost node":          {Workload{Pods: pods(newPod(ready, deleted)), Events: []Event{podEvent(50, "", "NodeNotReady", "Node is not ready")}}, wantCause{}},
+		"deleted by a taint, and the node is known to respond": {
+			Workload{Pods: pods(tainted), NodeStates: map[string]NodeState{"node-a": {}}}, wantCause{}},
+		"deleted pod on a node that is known to be lost": {
+			Workload{Pods: pods(lost), NodeStates: map[string]NodeState{"node-a": {Lost: true}}},
+			wantCause{reason: "NodeLost", transient: true, sentence: `the pod cannot be deleted while node "node-a" does not respond: wait until the node is back, or ask the cluster's administrator to repair or delete it`}},
+		"deleted ready pod on a lost node": {Workload{Pods: pods(newPod(ready, deleted)), Events: []Event{podEvent(50, "", "NodeNotReady", "Node is not ready")}}, wantCause{}},
 		"replaced pod on a lost node": {
 			Workload{Pods: pods(lost, newPod(ready, named("nb-1", "b"), created(400))), Events: []Event{podEvent(50, "", "NodeNotReady", "Node is not ready")}}, wantCause{},
 		},

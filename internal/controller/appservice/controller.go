@@ -141,8 +141,10 @@ type app struct {
 	deployment appsv1.Deployment
 	// sets are the UIDs and revisions of the Deployment's ReplicaSets.
 	sets map[types.UID]string
-	// pods are those of the Deployment that are not terminating, by name.
+	// pods are those of the Deployment that are not terminating and have not ended, by name.
 	pods []*corev1.Pod
+	// ended are those that were evicted or rejected. Their ReplicaSets keep them, but create others.
+	ended []*corev1.Pod
 	// ending are those that are terminating.
 	ending []*corev1.Pod
 	// commandForbidden: the last run of the backup command was refused.

@@ -30,12 +30,13 @@ func (r *Reconciler) diagnose(ctx context.Context, a *app) (step.Result, error) 
 	last := a.service.Status.LastFailure
 	if a.service.Spec.Suspend || a.isComplete() && len(a.findings.Known) == 0 {
 		r.EventCache.Forget(a.name)
-		a.findings.FindCrash(last, r.Clock.Now(), a.current()...)
+		a.findings.FindCrash(last, r.Clock.Now(), slices.Concat(a.current(a.pods), a.past())...)
 		return r.diagnoseStop(ctx, a)
 	}
 	found, next, err := r.examine(ctx, a)
 	if err == nil {
 		a.findings.SetCause(found, last)
+		a.findings.FindCrash(last, r.Clock.Now(), a.past()...)
 	}
 	return step.Result{RequeueAfter: next}, err
 }
@@ -87,10 +88,28 @@ func (r *Reconciler) examine(ctx context.Context, a *app) (diagnosis.Diagnosis, 
 	return found, next, nil
 }
 
-// notReady returns the first pods that are not ready.
+// isShort reports whether pods are missing: those that have ended are not replaced yet.
+func (a *app) isShort() bool { return len(a.pods) < int(a.wanted()) }
+
+// past returns the pods with the current template that a component deletes, and those that have
+// ended and were replaced.
+func (a *app) past() []*corev1.Pod {
+	deleted := slices.DeleteFunc(a.current(a.ending), func(pod *corev1.Pod) bool { return !kube.IsDisrupted(pod) })
+	if a.isShort() {
+		return deleted
+	}
+	return append(deleted, a.current(a.ended)...)
+}
+
+// notReady returns the first pods that are not ready. A pod that has ended counts until it is
+// replaced.
 func (a *app) notReady() []*corev1.Pod {
+	all := a.pods
+	if a.isShort() {
+		all = slices.Concat(a.pods, a.current(a.ended))
+	}
 	var pods []*corev1.Pod
-	for _, pod := range a.pods {
+	for _, pod := range all {
 		if !kube.IsPodReady(pod) && len(pods) < maxExamined {
 			pods = append(pods, pod)
 		}

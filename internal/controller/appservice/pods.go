@@ -85,17 +85,19 @@ func (a *app) readPods(ctx context.Context, from client.Reader, selected ...clie
 	if err := from.List(ctx, &pods, selected...); err != nil {
 		return err
 	}
-	a.pods, a.ending = nil, nil
+	a.pods, a.ended, a.ending = nil, nil, nil
 	for i := range pods.Items {
 		switch pod := &pods.Items[i]; {
 		case !a.controls(pod):
-		case pod.DeletionTimestamp.IsZero():
-			a.pods = append(a.pods, pod)
-		default:
+		case !pod.DeletionTimestamp.IsZero():
 			a.ending = append(a.ending, pod)
+		case pod.Status.Phase == corev1.PodFailed, pod.Status.Phase == corev1.PodSucceeded:
+			a.ended = append(a.ended, pod)
+		default:
+			a.pods = append(a.pods, pod)
 		}
 	}
-	for _, pods := range [][]*corev1.Pod{a.pods, a.ending} {
+	for _, pods := range [][]*corev1.Pod{a.pods, a.ended, a.ending} {
 		slices.SortFunc(pods, func(x, y *corev1.Pod) int { return strings.Compare(x.Name, y.Name) })
 	}
 	return nil
@@ -104,10 +106,10 @@ func (a *app) readPods(ctx context.Context, from client.Reader, selected ...clie
 // revision is the annotation of a Deployment and its ReplicaSets that numbers its templates.
 const revision = "deployment.kubernetes.io/revision"
 
-// current returns the pods with the current template. Once a rollout has ended, the others no longer
-// exist, but the cache can still contain them.
-func (a *app) current() []*corev1.Pod {
-	return slices.DeleteFunc(slices.Clone(a.pods), func(pod *corev1.Pod) bool {
+// current returns those of the pods that have the current template. Once a rollout has ended, the
+// others no longer exist, but the cache can still contain them.
+func (a *app) current(pods []*corev1.Pod) []*corev1.Pod {
+	return slices.DeleteFunc(slices.Clone(pods), func(pod *corev1.Pod) bool {
 		return a.sets[metav1.GetControllerOfNoCopy(pod).UID] != a.deployment.Annotations[revision]
 	})
 }

@@ -62,7 +62,7 @@ func TestACrashOfAnOlderRevisionIsNoProblemOfAFinishedRollout(t *testing.T) {
 			if err := a.readPods(t.Context(), fake.NewClientBuilder().WithScheme(scheme).WithObjects(tc.objects...).Build()); err != nil {
 				t.Fatal(err)
 			}
-			a.findings.FindCrash(nil, now, a.current()...)
+			a.findings.FindCrash(nil, now, a.current(a.pods)...)
 			got := ""
 			if a.findings.Crash != nil {
 				got = a.findings.Crash.Object.Name

@@ -30,7 +30,7 @@ func (r *Reconciler) setStatus(a *app) time.Duration {
 	stalled := a.findings.Cause != nil && grace == 0
 	var unstable time.Duration
 	if a.isComplete() && !a.service.Spec.Suspend && !a.deleting() {
-		a.recovering, unstable = a.findings.Recovering(r.Clock.Now(), a.current()...)
+		a.recovering, unstable = a.findings.Recovering(r.Clock.Now(), a.current(a.pods)...)
 	}
 	for _, c := range []metav1.Condition{
 		a.available(), a.progressing(stalled), a.degraded(stalled), a.findings.Stalled(stalled),
@@ -173,10 +173,11 @@ func (a *app) summarize(stalled bool) (v1alpha1.State, metav1.Condition) {
 	return state, ready
 }
 
-// isAvailable is the Deployment's opinion: enough pods are ready.
+// isAvailable is the Deployment's opinion: enough pods are ready. If all of them may be unavailable
+// during a rollout, the Deployment finds that none is enough.
 func (a *app) isAvailable() bool {
-	c := deploymentCondition(&a.deployment, appsv1.DeploymentAvailable)
-	return c != nil && c.Status == corev1.ConditionTrue && a.deployment.Status.ObservedGeneration == a.deployment.Generation
+	c, d := deploymentCondition(&a.deployment, appsv1.DeploymentAvailable), &a.deployment.Status
+	return c != nil && c.Status == corev1.ConditionTrue && d.ObservedGeneration == a.deployment.Generation && (d.AvailableReplicas > 0 || a.wanted() == 0)
 }
 
 func (a *app) available() metav1.Condition {

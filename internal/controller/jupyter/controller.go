@@ -56,13 +56,14 @@ type Reconciler struct {
 	secrets  *kube.SecretWatch
 	tokens   *tokens
 	prober   *prober
+	ended    *endedPods
 }
 
 // New returns a Reconciler.
 func New(d Dependencies) *Reconciler {
 	helpers := reconciler.New(d.Client, d.Live, d.Clock, "jupyter-controller")
 	r := &Reconciler{
-		Helpers: helpers, image: d.Image, policies: d.Policies, tokens: newTokens(),
+		Helpers: helpers, image: d.Image, policies: d.Policies, tokens: newTokens(), ended: newEndedPods(),
 		prober: newProber(d.Clock, d.DialPod, helpers.Enqueue),
 	}
 	r.secrets = kube.NewSecretWatch(r.secretChanged)
@@ -93,7 +94,7 @@ func (r *Reconciler) SetUp(mgr ctrl.Manager) error {
 		Owns(&corev1.Service{}).
 		Owns(&networkingv1.Ingress{}).
 		Watches(&corev1.PersistentVolumeClaim{}, reconciler.ByLabel(v1alpha1.LabelJupyter)).
-		Watches(&corev1.Pod{}, reconciler.ByLabel(v1alpha1.LabelJupyter)).
+		Watches(&corev1.Pod{}, r.ended).
 		WatchesRawSource(source.Func(r.SetQueue)).
 		WatchesRawSource(r.policies.Source(r.Client, func() client.ObjectList { return &v1alpha1.JupyterList{} })).
 		Complete(r)
@@ -116,6 +117,8 @@ type notebook struct {
 	claim corev1.PersistentVolumeClaim
 	// pod is nil if there is none.
 	pod *corev1.Pod
+	// ended is a former pod that was ended, and that the status does not contain yet.
+	ended *corev1.Pod
 	// updatePending is the condition about an older template of the pod.
 	updatePending metav1.Condition
 	// use is the decision whether the notebook is used.
@@ -198,6 +201,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if err = errors.Join(err, writeErr); err != nil {
 		return step.Finish(0, err)
 	}
+	r.ended.forget(n.name, n.ended)
 	warned, err := r.cull(ctx, n)
 	return step.Finish(step.Sooner(next, repeat, warned), errors.Join(err, r.emitCreatedPod(ctx, n)))
 }
@@ -236,4 +240,5 @@ func (r *Reconciler) forget(name types.NamespacedName) {
 	r.secrets.Watch(keyOf(name))
 	r.tokens.forget(name)
 	r.prober.forget(name)
+	r.ended.forgetAll(name)
 }

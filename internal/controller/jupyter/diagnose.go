@@ -28,14 +28,28 @@ func (r *Reconciler) diagnose(ctx context.Context, n *notebook) (step.Result, er
 	last := n.jupyter.Status.LastFailure
 	if kube.IsPodReady(n.pod) && len(n.findings.Known) == 0 && diagnosis.Resizing(&n.claim) == "" {
 		r.EventCache.Forget(n.name)
-		n.findings.FindCrash(last, r.Clock.Now(), n.pod)
+		n.findings.FindCrash(last, r.Clock.Now(), n.formerPods(n.pod)...)
 		return step.Result{}, nil
 	}
 	found, next, err := r.findCause(ctx, n)
 	if err == nil {
 		n.findings.SetCause(found, last)
+		n.findings.FindCrash(last, r.Clock.Now(), n.formerPods()...)
 	}
 	return step.Result{RequeueAfter: next}, err
+}
+
+// formerPods returns the pods with a former pod that was ended. It leaves out one that the cause
+// describes: it still is the pod of the notebook, or Events show why it was ended.
+func (n *notebook) formerPods(pods ...*corev1.Pod) []*corev1.Pod {
+	cause := n.findings.Cause
+	switch {
+	case n.ended == nil:
+		return pods
+	case cause != nil && cause.Object.Kind == "Pod" && (n.pod == nil || n.pod.UID == n.ended.UID):
+		return pods
+	}
+	return append(pods, n.ended)
 }
 
 // stopObserving releases what only a running notebook needs.

@@ -9,8 +9,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
+	"github.com/bongsu-io/bongsu/internal/testing/headlines"
+	"github.com/bongsu-io/bongsu/internal/testing/kubelet"
 	"github.com/bongsu-io/bongsu/pkg/diagnosis"
 )
 
@@ -168,6 +171,24 @@ func TestKubectlDescribeShowsEveryCauseToTheOwner(t *testing.T) {
 			prepare: func(s *scene) { s.ClaimElsewhere(s.t, s.namespace, "home") },
 			reason:  diagnosis.ReasonFailedScheduling, words: []string{`claim "home" has volume`, "in zone zone-gone, where the cluster has no node"},
 		},
+		"an init container does not end": {
+			spec:   "progressDeadlineSeconds: 1\ntemplate: {metadata: {annotations: {bongsu.io/simulate: none}}, spec: {initContainers: [{name: fetch, image: 'example.org/fetch:1'}]}}\n",
+			happen: func(s *scene, pod *corev1.Pod) { s.kubelet.Initializing(s.t, pod) },
+			reason: diagnosis.ReasonPodInitializing, words: []string{`init container "fetch" has been running since`},
+		},
+		"finalizers hold the pod": {
+			happen: func(s *scene, pod *corev1.Pod) {
+				s.kubelet.Running(s.t, pod, false)
+				s.hold(pod)
+				s.g.Expect(s.Client.Delete(s.t.Context(), pod.DeepCopy(), client.GracePeriodSeconds(1))).To(Succeed())
+			},
+			reason: diagnosis.ReasonFinalizersRemaining, words: []string{"example.org/hold", "check that the controller that removes them runs"},
+		},
+		"the existing claim has lost its volume": {
+			spec:    "storage: {existingClaim: data}",
+			prepare: func(s *scene) { headlines.LostClaim(s.t, s.Client, s.namespace) },
+			reason:  diagnosis.ReasonClaimLost, words: []string{`the volume of claim "data" no longer exists`},
+		},
 		"a probe fails": {
 			spec: "progressDeadlineSeconds: 1\n",
 			happen: func(s *scene, pod *corev1.Pod) {
@@ -276,4 +297,38 @@ func (s *scene) quota(name string, of corev1.ResourceName, amount string) {
 		err := s.Client.Get(s.t.Context(), keyOf(s.namespace, name), &quota)
 		return quota.Status.Hard, err
 	}).ShouldNot(BeEmpty())
+}
+
+// The states of pods are those that other kinds share.
+func TestTheOwnerOfANotebookReadsWhyItsPodDoesNotRun(t *testing.T) {
+	rows := headlines.Rows()
+	rows["the node does not end the pod"] = headlines.Row{ // it counts as stuck a minute after its grace period
+		Node: &headlines.Node{},
+		Happen: func(t testing.TB, k kubelet.Kubelet, pod *corev1.Pod) {
+			k.Running(t, pod, false)
+			if err := k.Client.Delete(t.Context(), pod.DeepCopy(), client.GracePeriodSeconds(1)); err != nil {
+				t.Fatal(err)
+			}
+		},
+		Sentence: headlines.Sentence{
+			Reason: diagnosis.ReasonTerminating,
+			Says: `the pod is still being deleted: node "NODE" has not confirmed that its containers ended and its volumes are unmounted: ` +
+				`wait; if the problem persists, ask the cluster's administrator`,
+		},
+	}
+	for name, row := range rows {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newScene(t)
+			j := s.create(impatient + "template: " + row.Setup(t, s.Cluster, s.namespace, v1alpha1.NotebookContainer))
+			row.Check(t, headlines.Subject{
+				Cluster: s.Cluster, Object: j, Controller: "jupyter-controller", Container: v1alpha1.NotebookContainer,
+				EventReasons: map[string]string{diagnosis.ReasonFailedCreate: "FailedToCreatePod"},
+				Pod:          s.pod, Describe: s.describer(),
+				Touch: func() {
+					s.change(func(j *v1alpha1.Jupyter) { *j.Spec.SchedulingGracePeriodSeconds++ })
+				},
+			})
+		})
+	}
 }

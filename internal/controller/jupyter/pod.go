@@ -32,6 +32,7 @@ func (r *Reconciler) findPod(ctx context.Context, n *notebook) (step.Result, err
 	if err == nil && n.set.UID != "" && metav1.IsControlledBy(&pod, &n.set) {
 		n.pod = &pod
 	}
+	n.ended = r.ended.of(n)
 	return step.Result{}, client.IgnoreNotFound(err)
 }
 

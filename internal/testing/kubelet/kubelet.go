@@ -81,8 +81,65 @@ func (k Kubelet) Crashed(t testing.TB, pod *corev1.Pod, reason string, exitCode 
 				10*time.Second<<(min(status.RestartCount, 5)-1), status.Name, pod.Name, pod.Namespace, pod.UID),
 		}}
 	})
-	k.Event(t, pod, "BackOff", "spec.containers{notebook}",
-		fmt.Sprintf("Back-off restarting failed container notebook in pod %s_%s(%s)", pod.Name, pod.Namespace, pod.UID))
+	name := pod.Spec.Containers[0].Name
+	k.Event(t, pod, "BackOff", "spec.containers{"+name+"}",
+		fmt.Sprintf("Back-off restarting failed container %s in pod %s_%s(%s)", name, pod.Name, pod.Namespace, pod.UID))
+}
+
+// Initializing sets the state of the first init container to running. The others wait for it.
+func (k Kubelet) Initializing(t testing.TB, pod *corev1.Pod) {
+	t.Helper()
+	k.setContainers(t, pod, corev1.PodPending, func(status *corev1.ContainerStatus) {
+		status.State = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "PodInitializing"}}
+	})
+	before := pod.DeepCopy()
+	setCondition(pod, corev1.PodInitialized, corev1.ConditionFalse)
+	pod.Status.InitContainerStatuses = []corev1.ContainerStatus{{
+		Name: pod.Spec.InitContainers[0].Name, Image: pod.Spec.InitContainers[0].Image, Started: new(true),
+		State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.Now()}},
+	}}
+	if err := k.Client.Status().Patch(t.Context(), pod, client.MergeFrom(before)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Deleted waits until the pod is deleted, and confirms its end.
+func (k Kubelet) Deleted(t testing.TB, pod *corev1.Pod) {
+	t.Helper()
+	err := wait.PollUntilContextTimeout(t.Context(), 25*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
+		var now corev1.Pod
+		err := k.Client.Get(ctx, client.ObjectKeyFromObject(pod), &now)
+		return err != nil || now.UID != pod.UID || now.DeletionTimestamp != nil, client.IgnoreNotFound(err)
+	})
+	if err == nil {
+		err = k.Client.Delete(t.Context(), pod, client.GracePeriodSeconds(0), client.Preconditions{UID: &pod.UID})
+	}
+	if client.IgnoreNotFound(err) != nil {
+		t.Fatal(err)
+	}
+}
+
+// Ended sets the state of all containers to terminated, before the first restart.
+func (k Kubelet) Ended(t testing.TB, pod *corev1.Pod, reason string, exitCode int32) {
+	t.Helper()
+	now := metav1.Now()
+	k.setContainers(t, pod, corev1.PodRunning, func(status *corev1.ContainerStatus) {
+		status.State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
+			Reason: reason, ExitCode: exitCode, StartedAt: now, FinishedAt: now,
+		}}
+	})
+}
+
+// Failed ends the pod, as a kubelet that evicts or rejects it does.
+func (k Kubelet) Failed(t testing.TB, pod *corev1.Pod, reason, message string) {
+	t.Helper()
+	before := pod.DeepCopy()
+	pod.Status.Phase, pod.Status.Reason, pod.Status.Message = corev1.PodFailed, reason, message
+	setCondition(pod, corev1.PodReady, corev1.ConditionFalse)
+	// The controller of the pod can delete it at once.
+	if err := k.Client.Status().Patch(t.Context(), pod, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
+		t.Fatal(err)
+	}
 }
 
 // end records a termination of a container. Each is a second later than the one before,
@@ -141,7 +198,7 @@ func isTrue(pod *corev1.Pod, kind corev1.PodConditionType) bool {
 func setCondition(pod *corev1.Pod, kind corev1.PodConditionType, status corev1.ConditionStatus) {
 	c := corev1.PodCondition{Type: kind, Status: status, LastTransitionTime: metav1.Now()}
 	if status == corev1.ConditionFalse {
-		c.Reason, c.Message = "ContainersNotReady", "containers with unready status: [notebook]"
+		c.Reason, c.Message = "ContainersNotReady", "containers with unready status: ["+pod.Spec.Containers[0].Name+"]"
 	}
 	for i := range pod.Status.Conditions {
 		if old := &pod.Status.Conditions[i]; old.Type == kind {

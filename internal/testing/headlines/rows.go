@@ -1,0 +1,159 @@
+// Package headlines has states of pods in which a workload does not run, with the sentence that its
+// owner must read. The tests of all kinds whose controllers diagnose pods share them.
+//
+// The texts are those of the real components; see pkg/diagnosis/testdata/corpus.
+package headlines
+
+import (
+	"maps"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/bongsu-io/bongsu/internal/testing/cluster"
+	"github.com/bongsu-io/bongsu/internal/testing/kubelet"
+	"github.com/bongsu-io/bongsu/pkg/diagnosis"
+)
+
+// Row is one state of a pod.
+type Row struct {
+	// PodSpec is the part of the pod's spec that the owner sets, in YAML. It can contain CONTAINER.
+	PodSpec string
+	// Prepare is called before the object is created. It can be nil.
+	Prepare func(t testing.TB, c *cluster.Cluster, namespace string)
+	// Node is the pod's own node, if it has one.
+	Node *Node
+	// Happen changes the pod, as a kubelet does. If it is nil, the test does not wait for a pod that
+	// has a node.
+	Happen func(t testing.TB, k kubelet.Kubelet, pod *corev1.Pod)
+	// Before are Warnings that come before the one that stays.
+	Before []Sentence
+	// Sentence is what the owner reads.
+	Sentence
+	// Waits means that the state is normal for some time: it is no failure yet.
+	Waits bool
+	// Unsettled means that the sentence names other nodes, so that there is a Warning for each change
+	// of them.
+	Unsettled bool
+	// Replaced means that the pod has ended, and that its controller creates another one.
+	Replaced bool
+}
+
+// Sentence is a reason and the whole sentence. Says can contain NAMESPACE, POD, CONTAINER and NODE.
+// It can contain … for a part that depends on the cluster.
+type Sentence struct{ Reason, Says string }
+
+// image is an image that the rows set.
+const image = "containers: [{name: CONTAINER, image: 'example.org/work:1'}]"
+
+// Rows returns the states by name.
+func Rows() map[string]Row {
+	rows := map[string]Row{}
+	maps.Copy(rows, lasting())
+	maps.Copy(rows, ofCluster())
+	for name, row := range ended() {
+		row.Replaced = true
+		rows[name] = row
+	}
+	return rows
+}
+
+// lasting are states in which the pod stays.
+func lasting() map[string]Row {
+	return map[string]Row{
+		"the name of the image is invalid": {
+			PodSpec: "containers: [{name: CONTAINER, image: 'example.org/Work'}]",
+			Happen: waiting("InvalidImageName",
+				`Failed to apply default image tag "example.org/Work": couldn't parse image name "example.org/Work": invalid reference format: repository name (Work) must be lowercase`),
+			Sentence: Sentence{diagnosis.ReasonInvalidImageName, `image "example.org/Work" of container "CONTAINER" has an invalid name: write it as REGISTRY/NAME:TAG in lower case`},
+		},
+		"the image must be on the node and is not": {
+			PodSpec:  image,
+			Happen:   waiting("ErrImageNeverPull", `Container image "example.org/work:1" is not present with pull policy of Never`),
+			Sentence: Sentence{diagnosis.ReasonErrImageNeverPull, `image "example.org/work:1" of container "CONTAINER" is not on the node, and imagePullPolicy is Never: set imagePullPolicy to IfNotPresent`},
+		},
+		"the node pulls too many images": {
+			PodSpec: image, Happen: waiting("ErrImagePull", "pull QPS exceeded"), Sentence: Sentence{diagnosis.ReasonErrImagePull, `image "example.org/work:1" of container "CONTAINER" cannot be pulled: the node pulls too many images at once: wait`},
+		},
+		"the image has no command": {
+			Happen:   waiting("CreateContainerError", `failed to generate container "5a" spec: failed to generate spec: no command specified`),
+			Sentence: Sentence{diagnosis.ReasonCreateContainerError, `container "CONTAINER" cannot be started: neither the container nor its image specifies a command: set command`},
+		},
+		"the user may not enter the working directory": {
+			PodSpec: "containers: [{name: CONTAINER, workingDir: /home/ana}]",
+			Happen: waiting("RunContainerError", `failed to create containerd task: failed to create shim task: OCI runtime create failed: runc create failed: `+
+				`unable to start container process: error during container init: chdir to cwd ("/home/ana") set in config.json failed: permission denied: unknown`),
+			Sentence: Sentence{diagnosis.ReasonRunContainerError, `container "CONTAINER" cannot be started: its user cannot enter its working directory /home/ana: ` +
+				`change workingDir or securityContext.runAsUser, or the permissions in the image`},
+		},
+		"the container has ended": {
+			Happen:   func(t testing.TB, k kubelet.Kubelet, pod *corev1.Pod) { k.Ended(t, pod, "Error", 3) },
+			Sentence: Sentence{diagnosis.ReasonError, `container "CONTAINER" ended with exit code 3: check its log (kubectl logs -n NAMESPACE POD -c CONTAINER --previous)`},
+		},
+		"the pod exceeds its own memory limit": {
+			PodSpec: "resources: {limits: {memory: 1Gi}}",
+			Happen:  func(t testing.TB, k kubelet.Kubelet, pod *corev1.Pod) { k.Crashed(t, pod, "OOMKilled", 137) },
+			Sentence: Sentence{diagnosis.ReasonOOMKilled, `container "CONTAINER" was killed because the pod used more memory than its limit of 1Gi: ` +
+				`raise spec.resources.limits.memory of the pod, or reduce its memory use`},
+		},
+		"the node cannot prepare a device": {
+			Happen: event("FailedPrepareDynamicResources",
+				"Failed to prepare dynamic resources: prepare dynamic resources: NodePrepareResources failed for ResourceClaim one-gpu: gpu 0 is broken"),
+			Sentence: Sentence{diagnosis.ReasonFailedPrepareDynamicResources, `the node cannot set up the pod: it cannot prepare the devices of ResourceClaim "one-gpu": gpu 0 is broken: ` +
+				`wait; if the problem persists, ask the cluster's administrator`},
+		},
+		"the driver of a device does not run": {
+			Happen: event("FailedPrepareDynamicResources",
+				"Failed to prepare dynamic resources: prepare dynamic resources: DRA driver gpu.example.com is not registered"),
+			Sentence: Sentence{diagnosis.ReasonFailedPrepareDynamicResources, `the node cannot set up the pod: driver gpu.example.com of its ResourceClaims does not run on the node: ` +
+				`wait until it runs; if the problem persists, ask the cluster's administrator`},
+		},
+		"the driver of a volume does not run": {
+			Happen: event("FailedMount",
+				`MountVolume.MountDevice failed for volume "pvc-1" : kubernetes.io/csi: attacher.MountDevice failed to create newCsiDriverClient: driver name csi.example.com not found in the list of registered CSI drivers`),
+			Sentence: Sentence{diagnosis.ReasonFailedMount, `volume "pvc-1" cannot be mounted: the storage driver csi.example.com does not run on the pod's node: wait until it runs; if the problem persists, ask the cluster's administrator`},
+		},
+	}
+}
+
+// ended are states in which the pod has ended.
+func ended() map[string]Row {
+	return map[string]Row{
+		"the node ran low on memory": {
+			Happen:   failed("Evicted", "The node was low on resource: memory. Threshold quantity: 100Mi, available: 90Mi. Container CONTAINER was using 2Gi, request is 0, has larger consumption of memory. "),
+			Sentence: Sentence{diagnosis.ReasonEvicted, "the node ran low on memory and evicted the pod: request enough memory, so that the pod is not evicted first"},
+		},
+		"a critical pod needs the node": {
+			Happen: failed("Preempting", "Preempted in order to admit critical pod"), Sentence: Sentence{diagnosis.ReasonPreempted, "the pod was preempted by a pod of a higher priority: wait for free capacity, or use a higher priority"},
+		},
+		"the node was shut down": {
+			Happen: failed("Terminated", "Pod was terminated in response to imminent node shutdown."), Sentence: Sentence{diagnosis.ReasonNodeShutdown, "its node was shut down: wait until the pod is recreated on another node"},
+		},
+		"the node has no device left": {
+			Happen: failed("UnexpectedAdmissionError",
+				"Pod was rejected: Allocate failed due to requested number of devices unavailable for nvidia.com/gpu. Requested: 1, Available: 0, which is unexpected"),
+			Sentence: Sentence{diagnosis.ReasonUnexpectedAdmissionError, "the node cannot allocate what the pod requests: requested number of devices unavailable for nvidia.com/gpu. Requested: 1, Available: 0: " +
+				"wait until the pod is recreated; if the problem persists, ask the cluster's administrator"},
+		},
+		"the node has no CPU left": {
+			Happen:   failed("OutOfcpu", "Pod was rejected: Node didn't have enough resource: cpu, requested: 4000, used: 1000, capacity: 4000"),
+			Sentence: Sentence{diagnosis.ReasonPodRejected, "the node has too little cpu left for the pod: wait until the pod is recreated on another node"},
+		},
+	}
+}
+
+func waiting(reason, message string) func(testing.TB, kubelet.Kubelet, *corev1.Pod) {
+	return func(t testing.TB, k kubelet.Kubelet, pod *corev1.Pod) { k.Waiting(t, pod, reason, message) }
+}
+
+// event is the Event of a kubelet about a pod whose containers have not started.
+func event(reason, message string) func(testing.TB, kubelet.Kubelet, *corev1.Pod) {
+	return func(t testing.TB, k kubelet.Kubelet, pod *corev1.Pod) {
+		k.Waiting(t, pod, "ContainerCreating", "")
+		k.Event(t, pod, reason, "", message)
+	}
+}
+
+func failed(reason, message string) func(testing.TB, kubelet.Kubelet, *corev1.Pod) {
+	return func(t testing.TB, k kubelet.Kubelet, pod *corev1.Pod) { k.Failed(t, pod, reason, message) }
+}
