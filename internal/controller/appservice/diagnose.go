@@ -126,7 +126,7 @@ func (r *Reconciler) observedObjects(a *app, pods []*corev1.Pod) ([]diagnosis.Ob
 	var examined []*corev1.Pod
 	var next time.Duration
 	for _, pod := range pods {
-		if left := mountGrace - r.Clock.Since(pod.CreationTimestamp.Time); left > 0 {
+		if left := reconciler.SetUpGrace - r.Clock.Since(pod.CreationTimestamp.Time); left > 0 {
 			next = step.Sooner(next, left)
 		} else if len(objects) <= maxFollowed {
 			objects = append(objects, diagnosis.Object{Kind: "Pod", Name: pod.Name})

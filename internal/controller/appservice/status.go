@@ -12,6 +12,7 @@ import (
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/internal/controller/appservice/health"
+	"github.com/bongsu-io/bongsu/internal/controller/reconciler"
 	"github.com/bongsu-io/bongsu/internal/controller/status"
 	"github.com/bongsu-io/bongsu/internal/controller/workload"
 	"github.com/bongsu-io/bongsu/internal/kube"
@@ -238,9 +239,6 @@ const (
 	// initGrace is how long init containers may run. It is the default progress deadline of
 	// a Deployment.
 	initGrace = 10 * time.Minute
-	// mountGrace is how long a kubelet's caches may lack what a pod mounts, or a new node its
-	// network.
-	mountGrace = 10 * time.Second
 )
 
 // graceLeft returns how long the cause may still be a normal part of a start.
@@ -256,8 +254,9 @@ func (r *Reconciler) graceLeft(a *app) time.Duration {
 		grace = probeGrace
 	case diagnosis.ReasonPodInitializing:
 		grace = initGrace
-	case diagnosis.ReasonFailedMount, diagnosis.ReasonFailedAttachVolume, diagnosis.ReasonFailedCreatePodSandBox:
-		grace = mountGrace
+	}
+	if a.findings.IsSetUp() {
+		grace = reconciler.SetUpGrace
 	}
 	return max(0, grace-r.Clock.Since(a.waitingSince()))
 }

@@ -30,3 +30,23 @@ func TestANotebookIsRequeuedWhenTheGracePeriodEnds(t *testing.T) {
 		t.Errorf("after 60 s, %v are left", got)
 	}
 }
+
+func TestANodeHasTenSecondsToSetAPodUp(t *testing.T) {
+	scheduled := time.Unix(1_000_000, 0)
+	r := &Reconciler{Helpers: &reconciler.Helpers{Clock: testingclock.NewFakeClock(scheduled.Add(4 * time.Second))}}
+	n := newNotebook(&v1alpha1.Jupyter{})
+	n.pod = &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.NewTime(scheduled.Add(-time.Hour))},
+		Status:     corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodScheduled, LastTransitionTime: metav1.NewTime(scheduled)}}},
+	}
+	for reason, want := range map[string]time.Duration{
+		diagnosis.ReasonFailedMount: 6 * time.Second, diagnosis.ReasonFailedAttachVolume: 6 * time.Second,
+		diagnosis.ReasonFailedCreatePodSandBox: 6 * time.Second, diagnosis.ReasonFailedPrepareDynamicResources: 6 * time.Second,
+		diagnosis.ReasonErrImageNeverPull: 0,
+	} {
+		n.findings.Cause = &diagnosis.Cause{Reason: reason}
+		if got := r.graceLeft(n); got != want {
+			t.Errorf("%s: %v are left, want %v", reason, got, want)
+		}
+	}
+}

@@ -172,7 +172,7 @@ func TestKubectlDescribeShowsEveryCauseToTheOwner(t *testing.T) {
 			reason:  diagnosis.ReasonFailedScheduling, words: []string{`claim "home" has volume`, "in zone zone-gone, where the cluster has no node"},
 		},
 		"an init container does not end": {
-			spec:   "progressDeadlineSeconds: 1\ntemplate: {metadata: {annotations: {bongsu.io/simulate: none}}, spec: {initContainers: [{name: fetch, image: 'example.org/fetch:1'}]}}\n",
+			spec:   "progressDeadlineSeconds: 1\ntemplate: {metadata: {annotations: {bongsu-local/simulate: none}}, spec: {initContainers: [{name: fetch, image: 'example.org/fetch:1'}]}}\n",
 			happen: func(s *scene, pod *corev1.Pod) { s.kubelet.Initializing(s.t, pod) },
 			reason: diagnosis.ReasonPodInitializing, words: []string{`init container "fetch" has been running since`},
 		},

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
+	"github.com/bongsu-io/bongsu/internal/controller/reconciler"
 	"github.com/bongsu-io/bongsu/internal/controller/status"
 	"github.com/bongsu-io/bongsu/internal/controller/workload"
 	"github.com/bongsu-io/bongsu/internal/kube"
@@ -49,13 +50,8 @@ func (r *Reconciler) setStatus(n *notebook) time.Duration {
 	return step.Sooner(grace, again, unstable)
 }
 
-const (
-	// probeGrace is how long a busy server may fail its probe.
-	probeGrace = time.Minute
-	// mountGrace is how long a kubelet's caches may lack what a pod mounts, or a new node its
-	// network.
-	mountGrace = 10 * time.Second
-)
+// probeGrace is how long a busy server may fail its probe.
+const probeGrace = time.Minute
 
 // graceLeft returns how long the cause may still be a normal part of a start.
 func (r *Reconciler) graceLeft(n *notebook) time.Duration {
@@ -74,8 +70,9 @@ func (r *Reconciler) graceLeft(n *notebook) time.Duration {
 		}
 	case diagnosis.ReasonPodInitializing, diagnosis.ReasonReadinessGatesNotReady:
 		grace = spec.ProgressDeadline()
-	case diagnosis.ReasonFailedMount, diagnosis.ReasonFailedAttachVolume, diagnosis.ReasonFailedCreatePodSandBox:
-		grace = mountGrace
+	}
+	if n.findings.IsSetUp() {
+		grace = reconciler.SetUpGrace
 	}
 	return max(0, grace-r.Clock.Since(r.waitingSince(n)))
 }
@@ -91,15 +88,15 @@ func (r *Reconciler) waitingSince(n *notebook) time.Time {
 			since = t.Time
 		}
 	}
-	switch n.findings.Cause.Reason {
-	case diagnosis.ReasonUnhealthy:
+	switch {
+	case n.findings.Cause.Reason == diagnosis.ReasonUnhealthy:
 		if c := kube.PodCondition(n.pod, corev1.PodReady); c != nil {
 			after(c.LastTransitionTime)
 		}
 		if isRunning(n.pod) {
 			after(serverOf(n.pod).State.Running.StartedAt)
 		}
-	case diagnosis.ReasonFailedMount, diagnosis.ReasonFailedAttachVolume, diagnosis.ReasonFailedCreatePodSandBox:
+	case n.findings.IsSetUp():
 		if c := kube.PodCondition(n.pod, corev1.PodScheduled); c != nil {
 			after(c.LastTransitionTime)
 		}

@@ -2,6 +2,7 @@ package reconciler
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -32,6 +33,17 @@ type Findings struct {
 	// Crash is a new crash from which the object has recovered; nil if there is none.
 	Crash *diagnosis.Cause
 }
+
+// SetUpGrace is how long a kubelet's caches may lack what a pod mounts, a new node its network, or the
+// driver of a device its registration. setUpReasons are the causes then.
+const SetUpGrace = 10 * time.Second
+
+var setUpReasons = []string{
+	diagnosis.ReasonFailedMount, diagnosis.ReasonFailedAttachVolume, diagnosis.ReasonFailedCreatePodSandBox, diagnosis.ReasonFailedPrepareDynamicResources,
+}
+
+// IsSetUp reports whether the cause is in what a node sets up for a pod before its containers start.
+func (f *Findings) IsSetUp() bool { return f.Cause != nil && slices.Contains(setUpReasons, f.Cause.Reason) }
 
 // Add adds a cause that a step found.
 func (f *Findings) Add(c diagnosis.Cause) { f.Known = append(f.Known, c) }

@@ -19,6 +19,7 @@ import (
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/internal/testing/cluster"
 	"github.com/bongsu-io/bongsu/internal/testing/kubelet"
+	"github.com/bongsu-io/bongsu/pkg/localcluster"
 )
 
 // Subject is an object with one pod, which is scheduled and left to the test.
@@ -54,7 +55,7 @@ func (r Row) Setup(t testing.TB, c *cluster.Cluster, namespace, container string
 		r.Node.create(t, c.Client, nodeOf(namespace))
 		parts = append(parts, "nodeSelector: {kubernetes.io/hostname: "+nodeOf(namespace)+"}")
 	}
-	return "{metadata: {annotations: {bongsu.io/simulate: none}}, spec: {" + strings.Join(parts, ", ") + "}}"
+	return "{metadata: {annotations: {" + localcluster.Simulate + ": none}}, spec: {" + strings.Join(parts, ", ") + "}}"
 }
 
 func nodeOf(namespace string) string { return "node-of-" + namespace }
