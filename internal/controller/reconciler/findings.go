@@ -43,7 +43,9 @@ var setUpReasons = []string{
 }
 
 // IsSetUp reports whether the cause is in what a node sets up for a pod before its containers start.
-func (f *Findings) IsSetUp() bool { return f.Cause != nil && slices.Contains(setUpReasons, f.Cause.Reason) }
+func (f *Findings) IsSetUp() bool {
+	return f.Cause != nil && slices.Contains(setUpReasons, f.Cause.Reason)
+}
 
 // Add adds a cause that a step found.
 func (f *Findings) Add(c diagnosis.Cause) { f.Known = append(f.Known, c) }

@@ -82,6 +82,9 @@ func ofCluster() map[string]Row {
 	}
 }
 
+// ownTaint keeps the pods of other tests away from a node.
+const ownTaint = "only-for-a-test"
+
 // Node is a node that KWOK leaves alone. It has one CPU.
 type Node struct {
 	// dies means that its kubelet stops at once.
@@ -94,7 +97,7 @@ func (n *Node) create(t testing.TB, c client.Client, name string) {
 	g := NewWithT(t)
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{
 		corev1.LabelHostname: name, corev1.LabelTopologyZone: "local-a", localcluster.Simulate: localcluster.SimulateNone,
-	}}}
+	}}, Spec: corev1.NodeSpec{Taints: []corev1.Taint{{Key: ownTaint, Effect: corev1.TaintEffectNoSchedule}}}}
 	g.Expect(c.Create(t.Context(), node)).To(Succeed())
 	t.Cleanup(func() { _ = c.Delete(context.Background(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}) })
 	now := metav1.Now()
@@ -109,10 +112,10 @@ func (n *Node) create(t testing.TB, c client.Client, name string) {
 	if !n.dies {
 		go heartbeat(t.Context(), c, name)
 	}
-	g.Eventually(func() []corev1.Taint { // a new node has one
+	g.Eventually(func() []corev1.Taint { // a new node has another one
 		_ = c.Get(t.Context(), client.ObjectKey{Name: name}, node)
 		return node.Spec.Taints
-	}).Should(BeEmpty())
+	}).Should(HaveExactElements(HaveField("Key", ownTaint)))
 }
 
 // heartbeat renews the lease of a node, as a kubelet does.
@@ -158,6 +161,7 @@ func preempt(t testing.TB, c client.Client, victim *corev1.Pod) {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: victim.Namespace, Name: "important"}}
 	pod.Spec = corev1.PodSpec{
 		PriorityClassName: class.Name, NodeSelector: map[string]string{corev1.LabelHostname: victim.Spec.NodeName},
+		Tolerations: []corev1.Toleration{{Key: ownTaint, Operator: corev1.TolerationOpExists}},
 		Containers: []corev1.Container{{
 			Name: "c", Image: "example.org/important:1",
 			Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}},

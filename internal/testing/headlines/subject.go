@@ -53,7 +53,7 @@ func (r Row) Setup(t testing.TB, c *cluster.Cluster, namespace, container string
 	}
 	if r.Node != nil {
 		r.Node.create(t, c.Client, nodeOf(namespace))
-		parts = append(parts, "nodeSelector: {kubernetes.io/hostname: "+nodeOf(namespace)+"}")
+		parts = append(parts, "nodeSelector: {kubernetes.io/hostname: "+nodeOf(namespace)+"}", "tolerations: [{key: "+ownTaint+", operator: Exists}]")
 	}
 	return "{metadata: {annotations: {" + localcluster.Simulate + ": none}}, spec: {" + strings.Join(parts, ", ") + "}}"
 }
