@@ -115,7 +115,7 @@ type explanation struct {
 var names = regexp.MustCompile(strings.Join([]string{
 	`(\bi/o\b|\bmetadata\.labels\b|\bfork/exec\b|\baffinity/selector\b|\bconfig\.json\b|/sys/fs/cgroup/|\bmount\.\w+:|\b[a-z]+\.[a-z.]*k8s\.io\b)`,
 	`\\"[^"]*\\"`, `"(?:[^"\\]|\\.)*"`, `\B'[^']*'\B`, "`[^`]*`",
-	`\b(?:lookup|manifest for|CSINode|by Name|getting (?:snapshot|PVC|secret)|in namespace|find (?:key|user|group)|for quota:|image name|container registry) (\S+)`,
+	`(?:^|[^\w-])(?:lookup|manifest for|CSINode|by Name|getting (?:snapshot|PVC|secret)|in namespace|find (?:key|user|group)|for quota:|image name|container registry) (\S+)`,
 	`\bmanifest (\S+) in `, `\bContainer (\S+) was using`, `\bstat ([^:]+):`, `volumes=(\[[^\]]*\])`, `\btaint (\{[^}]*\})`,
 	`\S*[/@]\S*`, // paths, images and addresses
 	`\b[a-z0-9*][a-z0-9*-]*(?:\.[a-z0-9-]+)*:\w[\w.-]*`, // images with a tag, hosts with a port, and digests
