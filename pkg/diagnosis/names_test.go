@@ -15,7 +15,7 @@ import (
 func rulesOfAll() []*regexp.Regexp {
 	var all []*regexp.Regexp
 	for _, rules := range [][]rule{
-		imageRules, layerRules, budgetRules, diskRules, configRules, probeRules, mountRules, sandboxRules, provisioningRules, resizeRules, modifyRules, rejectedRules, scalingRules,
+		imageRules, layerRules, budgetRules, unmanagedRules, sharedPodRules, diskRules, configRules, probeRules, mountRules, sandboxRules, provisioningRules, resizeRules, modifyRules, rejectedRules, scalingRules, claimRules,
 	} {
 		for _, r := range rules {
 			all = append(all, r.text)
