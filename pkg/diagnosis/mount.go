@@ -52,6 +52,8 @@ var mountRules = []rule{
 		`volume "${1}" cannot be mounted: the kernel of the node does not support all features of the RBD image`, "ask the cluster's administrator to change imageFeatures of the StorageClass, or to update the nodes", false},
 	{regexp.MustCompile(namesVolume + `.*serviceaccounts "([^"]+)" not found`),
 		`volume "${1}" cannot be mounted: service account "${2}" of the pod does not exist`, "create it again, or correct serviceAccountName", false},
+	{regexp.MustCompile(namesVolume + `.*failed to fetch token: (.*)`),
+		`volume "${1}" cannot be mounted yet: the node gets no token for the pod's service account: ${2}`, administratorLater, true},
 	{regexp.MustCompile(namesVolume + `.*configmap "kube-root-ca\.crt" not found`),
 		`volume "${1}" cannot be mounted yet: the namespace has no ConfigMap "kube-root-ca.crt", which the control plane creates`, administratorLater, true},
 	{regexp.MustCompile(namesVolume + `.*object ("[^"]+")/("[^"]+") not registered`),
@@ -174,16 +176,35 @@ func (s *podView) mountFindings() []finding {
 			found = append(found, finding{cause: s.volumeCause(ReasonFailedMount, e)})
 		}
 	}
-	if e := latest(s.events, ReasonFailedCreatePodSandBox, ReasonFailedPrepareDynamicResources, "NetworkNotReady"); e != nil && !past.isAfter(e.LastSeen) {
+	if e := s.lastSandboxFailure(); e != nil && !past.isAfter(e.LastSeen) {
 		found = append(found, finding{cause: s.sandboxCause(e)})
 	}
 	return found
 }
 
+// lastSandboxFailure returns the last Event about the sandbox of the pod, or nil.
+func (s *podView) lastSandboxFailure() *Event {
+	for i := range slices.Backward(s.events) {
+		if isSandboxFailure(&s.events[i]) {
+			return &s.events[i]
+		}
+	}
+	return nil
+}
+
+// isSandboxFailure reports whether the node cannot prepare the pod, apart from its volumes.
+func isSandboxFailure(e *Event) bool {
+	switch e.Reason {
+	case ReasonFailedCreatePodSandBox, ReasonFailedPrepareDynamicResources, "NetworkNotReady", "FailedCreatePodContainer":
+		return true
+	}
+	return e.Reason == "Failed" && strings.HasPrefix(e.Note, "error making pod data directories: ")
+}
+
 // sandboxCause returns the cause of an Event about the sandbox of the pod.
 func (s *podView) sandboxCause(e *Event) Cause {
 	reason := e.Reason
-	if reason == "NetworkNotReady" {
+	if reason != ReasonFailedPrepareDynamicResources {
 		reason = ReasonFailedCreatePodSandBox
 	}
 	r, ofNode := sandboxText(e)
@@ -207,6 +228,8 @@ var sandboxRules = slices.Concat(runtimeRules, []rule{
 		"the node cannot create another network namespace", administratorLater, true},
 	{regexp.MustCompile(`failed to lookup \S+ ("[^"]+"): Link not found`),
 		"the node has no interface ${1}, which a network of the pod uses", "correct master in the NetworkAttachmentDefinition, or select other nodes", false},
+	{regexp.MustCompile(`timed out waiting for (?:annotations|OVS port binding)`),
+		"the network's controller has not prepared the pod in time", administratorLater, true},
 	{regexp.MustCompile(`(?i)plugin type="([^"]+)".*?: ([^:]*\bannotation\b.*)`),
 		"network plugin ${1} does not accept an annotation of the pod: ${2}", "correct the annotation", false},
 	{regexp.MustCompile(`"([^"]+)" already has an IP address different from`),
@@ -225,7 +248,7 @@ var sandboxRules = slices.Concat(runtimeRules, []rule{
 		`NetworkAttachmentDefinition "${1}" does not exist in namespace "${2}"`, "create it, or correct the annotation k8s.v1.cni.cncf.io/networks of the pod", false},
 	{regexp.MustCompile(`cni plugin not initialized|cni config uninitialized|no networks found in|network plugin is not ready|waiting for readinessindicatorfile`),
 		"the node's network plugin is not ready", administratorLater, true},
-	{regexp.MustCompile(`(?i)no (?:IP addresses|more IPs?|addresses) (?:available|left)|no available IP|failed to (?:assign|allocate) an? IP|IPAM.*(?:exhausted|full)|no IPs? available|insufficient.*(?:IP|ENI)|\branges? (?:is|are) (?:full|exhausted)`),
+	{regexp.MustCompile(`(?i)no (?:IP addresses|more IPs?|addresses) (?:available|left)|no available (?:IP|address)|failed to (?:assign|allocate) an? IP|IPAM.*(?:exhausted|full)|no IPs? available|insufficient.*(?:IP|ENI)|\branges? (?:is|are) (?:full|exhausted)`),
 		"the node's network has no free IP address", "wait until other pods end; if the problem persists, ask the cluster's administrator for more addresses", true},
 	{regexp.MustCompile(`plugin type="([^"]+)"[^:]*(?:failed \((?:add|delete)\))?: (.*)`),
 		"network plugin ${1} failed: ${2}", administratorLater, true},

@@ -417,6 +417,8 @@ var scalingRules = []rule{
 		`$1 "$2", which scaleTargetRef names, does not exist`, "correct spec.scaleTargetRef, or create the object", false},
 	{regexp.MustCompile(`(?:^|current scale: )no matches for kind "([^"]+)" in (?:version|group) "([^"]*)"`),
 		`the cluster has no kind "$1" in "$2", which scaleTargetRef names`, "correct apiVersion and kind in spec.scaleTargetRef", false},
+	{regexp.MustCompile(`container (\S+) not present in metrics for pod (\S+)`),
+		`there are no metrics of container "$1" in pod "$2"`, "wait if the pod has just started; otherwise correct the name of the container in spec.metrics", true},
 	{regexp.MustCompile(`scale is missing a selector|^selector is required`),
 		"the scale of the target has no selector, so that its pods are unknown", "use another target; a custom kind needs labelSelectorPath in its CustomResourceDefinition", false},
 	{regexp.MustCompile(`is forbidden: User "([^"]+)" (cannot .*)`),

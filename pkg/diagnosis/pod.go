@@ -225,6 +225,8 @@ var rejectedRules = []rule{
 		"the node cannot allocate what the pod requests: ${1}", "wait until the pod is recreated; if the problem persists, ask the cluster's administrator", true},
 	{regexp.MustCompile(`pod rejected, sum of exclusive container (\w+) requests equals pod budget`),
 		"containers with exclusive ${1} use all ${1} of the pod's spec.resources, and leave none for the others", "raise spec.resources.requests.${1} of the pod, or request less in these containers", false},
+	{regexp.MustCompile(`which was running pod \S+ is unresponsive`),
+		"its node does not respond", "wait until the pod is recreated on another node", true},
 	{regexp.MustCompile(`Predicate TaintToleration failed`),
 		"the node has a taint that the pod does not tolerate", "wait until the pod is recreated on another node; if it sets nodeName, remove nodeName", true},
 	{regexp.MustCompile(`Predicate NodePorts failed`),
@@ -332,6 +334,9 @@ func (s *podView) fromLastEvent(e *Event) (Cause, bool) {
 	}
 	if cause, ok := c.causeFromEvent(e); ok {
 		return cause, true
+	}
+	if isSandboxFailure(e) {
+		return s.sandboxCause(e), true
 	}
 	switch e.Reason {
 	case "Evicted", "Preempting":
