@@ -144,9 +144,10 @@ var podControllers = []string{"CronJob", "DaemonSet", "Job", "ReplicaSet", "Repl
 // FromEvent returns the cause that an Event itself contains, or nil. It needs no other object. The Event
 // is a Warning, or that of a CronJob that starts no Job while another one runs. FromEvent explains
 // failures to create ReplicaSets, pods and Jobs, claims without a volume, and volumes that cannot be
-// resized or modified. It also explains pods that do not end or that do not get new resources in place,
-// missing imagePullSecrets, HorizontalPodAutoscalers, Jobs that exceed their deadline, and the
-// schedules of CronJobs. Some Events of budgets and nodes have rules of their own.
+// resized or modified. It also explains pods that do not end, missing imagePullSecrets,
+// HorizontalPodAutoscalers, Jobs that exceed their deadline, and the schedules of CronJobs. The same
+// applies to pods that do not get new resources in place. Some Events of budgets and nodes have rules of
+// their own.
 func FromEvent(e Event) *Cause {
 	switch {
 	case e.Type != corev1.EventTypeWarning && e.Reason != jobAlreadyActive:

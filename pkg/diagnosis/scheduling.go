@@ -118,7 +118,7 @@ func (s *podView) schedulingFindings() []finding {
 }
 
 // missingClaims match what the scheduler writes about a claim that a controller must create for the
-// pod, and the reason of that controller's Event if it cannot.
+// pod. They contain the reason of that controller's Event if it cannot.
 var missingClaims = []struct {
 	text   *regexp.Regexp
 	reason string
