@@ -102,10 +102,12 @@ func pausedText(d *appsv1.Deployment, wanted int32) string {
 // FromJob returns the cause that the conditions of a failed Job show, or nil. Its pods can
 // show a more precise one.
 func FromJob(j *batchv1.Job) *Cause {
-	for _, c := range j.Status.Conditions {
-		if c.Type != batchv1.JobFailed && c.Type != batchv1.JobFailureTarget || c.Status != corev1.ConditionTrue {
+	for _, kind := range []batchv1.JobConditionType{batchv1.JobFailed, batchv1.JobFailureTarget} { // the second is set before its pods have ended
+		i := slices.IndexFunc(j.Status.Conditions, func(c batchv1.JobCondition) bool { return c.Type == kind && c.Status == corev1.ConditionTrue })
+		if i < 0 {
 			continue
 		}
+		c := &j.Status.Conditions[i]
 		advice := "its pods and their logs no longer exist; create the Job again to see why it fails"
 		switch c.Reason {
 		case batchv1.JobReasonDeadlineExceeded:
