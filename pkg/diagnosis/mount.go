@@ -40,6 +40,46 @@ var mountRules = []rule{
 	{regexp.MustCompile(namesVolume + `.*provider not found: provider "([^"]+)"`),
 		`volume "${1}" cannot be mounted: provider "${2}" of the external secret store does not run on the node`,
 		"correct provider in the SecretProviderClass, or ask the cluster's administrator to run the provider on the node", true},
+	{regexp.MustCompile(namesVolume + ` : (?:rpc error: code = DeadlineExceeded desc = )?context deadline exceeded$`),
+		`volume "${1}" cannot be attached or mounted yet: the storage driver takes too long`, administratorLater, true},
+	{regexp.MustCompile(`(?:Volume not attached according to node status ` + namesVolume + `|` + namesVolume + `.*(?:hasn't been attached yet|is not attached for volume attachment))`),
+		`volume "${1}${2}" is not attached to the node yet`, administratorLater, true},
+	{regexp.MustCompile(namesVolume + `.*(?:not in the same (?:availability )?zone|ZoneMismatch)`),
+		`volume "${1}" cannot be attached: it is in another zone than the pod's node`, "delete the pod, so that it is scheduled again, and do not set nodeName; if the problem persists, ask the cluster's administrator", false},
+	{regexp.MustCompile(namesVolume + `.*volume is faulted`),
+		`volume "${1}" cannot be attached: all replicas of its data have failed`, "ask the cluster's administrator to repair it, or restore the volume from a backup", false},
+	{regexp.MustCompile(namesVolume + `.*RBD image feature set mismatch`),
+		`volume "${1}" cannot be mounted: the kernel of the node does not support all features of the RBD image`, "ask the cluster's administrator to change imageFeatures of the StorageClass, or to update the nodes", false},
+	{regexp.MustCompile(namesVolume + `.*serviceaccounts "([^"]+)" not found`),
+		`volume "${1}" cannot be mounted: service account "${2}" of the pod does not exist`, "create it again, or correct serviceAccountName", false},
+	{regexp.MustCompile(namesVolume + `.*failed to fetch token: (.*)`),
+		`volume "${1}" cannot be mounted yet: the node gets no token for the pod's service account: ${2}`, administratorLater, true},
+	{regexp.MustCompile(namesVolume + `.*configmap "kube-root-ca\.crt" not found`),
+		`volume "${1}" cannot be mounted yet: the namespace has no ConfigMap "kube-root-ca.crt", which the control plane creates`, administratorLater, true},
+	{regexp.MustCompile(namesVolume + `.*object ("[^"]+")/("[^"]+") not registered`),
+		`volume "${1}" cannot be mounted yet: the node has not loaded ${3}`, administratorLater, true},
+	{regexp.MustCompile(namesVolume + `.*PodCertificateRequest was permanently (?:denied|failed): (.*)`),
+		`volume "${1}" cannot be mounted: the certificate of the pod is refused: ${2}`, "correct the podCertificate source of the volume, or ask the administrator of the signer", false},
+	{regexp.MustCompile(namesVolume + `.*credential bundle is not issued yet`),
+		`volume "${1}" cannot be mounted yet: the certificate of the pod is not issued yet`, "wait; if the problem persists, check that the signer of its podCertificate source runs", true},
+	{regexp.MustCompile(namesVolume + `.*volume mode "[^"]+" not supported by driver (\S+)`),
+		`volume "${1}" cannot be mounted: storage driver ${2} supports no volumes inside a pod`, "use a claim instead of a csi volume", false},
+	{regexp.MustCompile(namesVolume + `.*there is no resource request for huge pages`),
+		`volume "${1}" cannot be mounted: it has a medium of huge pages, and no container requests huge pages`, "request hugepages in resources of a container, or use another medium", false},
+	{regexp.MustCompile(namesVolume + `.*mount options are not supported for this volume type`),
+		`volume "${1}" cannot be mounted: its type does not support mount options`, "remove mountOptions from its PersistentVolume and StorageClass", false},
+	{regexp.MustCompile(namesVolume + `.*path ("[^"]+") does not exist`),
+		`volume "${1}" cannot be mounted: the node has no directory ${2}`, "ask the cluster's administrator to create it; if the node was replaced, the data is lost", false},
+	{regexp.MustCompile(namesVolume + `.*mount error(?:\(13\)|[ :]+13\b)`),
+		`volume "${1}" cannot be mounted: the storage server denies access`, "check the user and password in the volume's Secret; if they are correct, ask the cluster's administrator", false},
+	{regexp.MustCompile(namesVolume + `.*(?:mount error(?:\(2\)|[ :]+2\b)|reason given by server: No such file or directory)`),
+		`volume "${1}" cannot be mounted: the storage server has no such path or share`, "check the path of the volume, or create it on the server", false},
+	{regexp.MustCompile(namesVolume + `.*(?:mount error(?:\(11\d\)|[ :]+11\d\b)|mount error: no mds server is up|mount volume \S+ to \S+ timeout after)`),
+		`volume "${1}" cannot be mounted: the storage server does not respond`, "check the server of the volume, or wait until it is available", true},
+	{regexp.MustCompile(namesVolume + `.*(?i:mount\.nfs: (?:Protocol not supported|requested NFS version or transport protocol is not supported))`),
+		`volume "${1}" cannot be mounted: the NFS server does not support this version of NFS`, "correct the mount option nfsvers", false},
+	{regexp.MustCompile(namesVolume + `.*(?i:failed to resolve (?:server )?\S+)`),
+		`volume "${1}" cannot be mounted: the host name of the storage server cannot be resolved`, "check the server or file system ID of the volume; if it is correct, ask the cluster's administrator", true},
 	{regexp.MustCompile(namesVolume + ` : PersistentVolume "[^"]+" is marked for deletion`),
 		`volume "${1}" cannot be attached: it is being deleted`, "use another claim; if you need the data, ask the cluster's administrator to save it first", false},
 	{regexp.MustCompile(`error processing PVC [^/\s]+/(\S+): PVC is being deleted`),
@@ -98,15 +138,15 @@ var mountRules = []rule{
 		`volume "${1}" cannot be mounted: the NFS server does not respond`, "check server and path, or wait until the server is available", true},
 	{regexp.MustCompile(namesVolume + `.*(?i:\bvolume(?: with ID)?:? ["'\[]?[^\s"'\]]+["'\]]? (?:is |was )?not found|\bvolume not found|could not find volume|InvalidVolume\.NotFound)`),
 		`volume "${1}" cannot be attached or mounted: the storage backend does not have it`, "ask the cluster's administrator to restore it from a backup; delete the claim only if you do not need its files", false},
-	{regexp.MustCompile(namesVolume + `.*(?i:exceeded? .*(?:attach|volume).*limit|AttachmentLimitExceeded|max.*volumes? (?:already )?attached)`),
+	{regexp.MustCompile(namesVolume + `.*(?i:exceeded? .*(?:attach|volume).*limit|AttachmentLimitExceeded|max.*volumes? (?:already )?attached|maximum number of data disks)`),
 		`volume "${1}" cannot be attached: the node has as many volumes as it can have`, "wait until the pod runs on another node; if the problem persists, ask the cluster's administrator", true},
 	{regexp.MustCompile(namesVolume + `.*(?i:InvalidIdentityToken|UnauthorizedOperation|AuthFailure|AuthorizationFailed|code = PermissionDenied|code = Unauthenticated|not authorized)`),
 		`volume "${1}" cannot be attached or mounted: the storage driver's credentials are not accepted`, "ask the cluster's administrator to correct them", false},
-	{regexp.MustCompile(`(?:Multi-Attach error ` + namesVolume + `|` + namesVolume + `.*(?:VolumeInUse|RESOURCE_IN_USE_BY_ANOTHER_RESOURCE|already attached to (?:an instance|node|another)))`),
+	{regexp.MustCompile(`(?:Multi-Attach error ` + namesVolume + `|` + namesVolume + `.*(?:VolumeInUse|RESOURCE_IN_USE_BY_ANOTHER_RESOURCE|already attached to (?:an instance|node|another)|rbd image \S+ is still being used))`),
 		`volume "${1}${2}" cannot be attached: it is attached to another node`, "wait until the pod that uses it ends, or stop that pod", true},
 	{regexp.MustCompile(`(?:AttachVolume\.\w+|attach) failed ` + namesVolume + ` ?: ?(.*)`),
 		`volume "${1}" cannot be attached to the node: ${2}`, administratorLater, true},
-	{regexp.MustCompile(`(?:MountVolume|MapVolume)\.\w+ failed ` + namesVolume + ` ?: ?(.*)`),
+	{regexp.MustCompile(`(?:MountVolume|MapVolume)\.[\w ]+ failed ` + namesVolume + ` ?: ?(.*)`),
 		`volume "${1}" cannot be mounted: ${2}`, "check the volume; if it is correct, ask the cluster's administrator", true},
 	{regexp.MustCompile(`unmounted volumes=\[([^\]]+)\].*(?:context deadline exceeded|timed out waiting for the condition)$`),
 		"mounting volumes timed out: ${1}", administratorLater, true},
@@ -136,16 +176,35 @@ func (s *podView) mountFindings() []finding {
 			found = append(found, finding{cause: s.volumeCause(ReasonFailedMount, e)})
 		}
 	}
-	if e := latest(s.events, ReasonFailedCreatePodSandBox, ReasonFailedPrepareDynamicResources, "NetworkNotReady"); e != nil && !past.isAfter(e.LastSeen) {
+	if e := s.lastSandboxFailure(); e != nil && !past.isAfter(e.LastSeen) {
 		found = append(found, finding{cause: s.sandboxCause(e)})
 	}
 	return found
 }
 
+// lastSandboxFailure returns the last Event about the sandbox of the pod, or nil.
+func (s *podView) lastSandboxFailure() *Event {
+	for i := range slices.Backward(s.events) {
+		if isSandboxFailure(&s.events[i]) {
+			return &s.events[i]
+		}
+	}
+	return nil
+}
+
+// isSandboxFailure reports whether the node cannot prepare the pod, apart from its volumes.
+func isSandboxFailure(e *Event) bool {
+	switch e.Reason {
+	case ReasonFailedCreatePodSandBox, ReasonFailedPrepareDynamicResources, "NetworkNotReady", "FailedCreatePodContainer":
+		return true
+	}
+	return e.Reason == "Failed" && strings.HasPrefix(e.Note, "error making pod data directories: ")
+}
+
 // sandboxCause returns the cause of an Event about the sandbox of the pod.
 func (s *podView) sandboxCause(e *Event) Cause {
 	reason := e.Reason
-	if reason == "NetworkNotReady" {
+	if reason != ReasonFailedPrepareDynamicResources {
 		reason = ReasonFailedCreatePodSandBox
 	}
 	r, ofNode := sandboxText(e)
@@ -156,15 +215,33 @@ func (s *podView) sandboxCause(e *Event) Cause {
 	return cause
 }
 
-var sandboxRules = []rule{
+var sandboxRules = slices.Concat(runtimeRules, []rule{
 	{regexp.MustCompile(`NodePrepareResources failed for ResourceClaim (\S+): (.*)`),
 		`it cannot prepare the devices of ResourceClaim "${1}": ${2}`, administratorLater, true},
 	{regexp.MustCompile(`DRA driver (\S+) is not registered`),
 		"driver ${1} of its ResourceClaims does not run on the node", "wait until it runs; if the problem persists, ask the cluster's administrator", true},
+	{regexp.MustCompile(`^[Ff]ailed to create pod sandbox: (?:context deadline exceeded|connection error: desc)`),
+		"the node's container runtime does not respond", administratorLater, true},
+	{regexp.MustCompile(`container init was OOM-killed`),
+		"the memory limit of the pod is too low to start it", "raise resources.limits.memory", false},
+	{regexp.MustCompile(`sysctl ("[^"]+") (?:is not in a separate kernel namespace|is not allowed|not allowed)`),
+		"the node cannot set the sysctl ${1} for the pod alone", "remove it from securityContext.sysctls", false},
+	{regexp.MustCompile(`(?:open|write) (/proc/sys/\S+): (.*)`),
+		"the node cannot set a sysctl of the pod: ${1}: ${2}", "correct securityContext.sysctls", false},
+	{regexp.MustCompile(`failed to create namespace: no space left on device`),
+		"the node cannot create another network namespace", administratorLater, true},
+	{regexp.MustCompile(`failed to lookup \S+ ("[^"]+"): Link not found`),
+		"the node has no interface ${1}, which a network of the pod uses", "correct master in the NetworkAttachmentDefinition, or select other nodes", false},
+	{regexp.MustCompile(`timed out waiting for (?:annotations|OVS port binding)`),
+		"the network's controller has not prepared the pod in time", administratorLater, true},
+	{regexp.MustCompile(`(?i)plugin type="([^"]+)".*?: ([^:]*\bannotation\b.*)`),
+		"network plugin ${1} does not accept an annotation of the pod: ${2}", "correct the annotation", false},
 	{regexp.MustCompile(`"([^"]+)" already has an IP address different from`),
 		`interface "${1}" of the node has an address of another network`, `ask the cluster's administrator to delete interface "${1}" on the node, so that it is made again`, false},
-	{regexp.MustCompile(`plugin type="([^"]+)".*: check that the \S+ container is running`),
+	{regexp.MustCompile(`plugin type="([^"]+)".*(?:: check that the \S+ container is running|dial unix .*(?:connection refused|no such file)|connection error: desc|failed to load flannel|loadFlannelSubnetEnv failed)`),
 		"network plugin ${1} does not run on the node", administratorLater, true},
+	{regexp.MustCompile(`plugin type="([^"]+)".*(?:client timeout exceeded|TooManyRequests)`),
+		"network plugin ${1} of the node is overloaded, or does not respond", administratorLater, true},
 	{regexp.MustCompile(`plugin type="([^"]+)".*incompatible CNI versions; config is "([^"]+)"`),
 		"network plugin ${1} of the node does not support version ${2} of its configuration", "ask the cluster's administrator to update the plugin, or to lower cniVersion", false},
 	{regexp.MustCompile(`runtime does not support user namespaces`),
@@ -173,20 +250,20 @@ var sandboxRules = []rule{
 		`the program of network plugin "${1}" is missing on the node`, administratorLater, true},
 	{regexp.MustCompile(`cannot find a network-attachment-definition \(([^)]+)\) in namespace \(([^)]+)\)`),
 		`NetworkAttachmentDefinition "${1}" does not exist in namespace "${2}"`, "create it, or correct the annotation k8s.v1.cni.cncf.io/networks of the pod", false},
-	{regexp.MustCompile(`cni plugin not initialized|cni config uninitialized|no networks found in|network plugin is not ready`),
+	{regexp.MustCompile(`cni plugin not initialized|cni config uninitialized|no networks found in|network plugin is not ready|waiting for readinessindicatorfile`),
 		"the node's network plugin is not ready", administratorLater, true},
-	{regexp.MustCompile(`(?i)no (?:IP addresses|more IPs?|addresses) (?:available|left)|no available IP|failed to (?:assign|allocate) an? IP|IPAM.*(?:exhausted|full)|no IPs? available|insufficient.*(?:IP|ENI)`),
+	{regexp.MustCompile(`(?i)no (?:IP addresses|more IPs?|addresses) (?:available|left)|no available (?:IP|address)|failed to (?:assign|allocate) an? IP|IPAM.*(?:exhausted|full)|no IPs? available|insufficient.*(?:IP|ENI)|\branges? (?:is|are) (?:full|exhausted)`),
 		"the node's network has no free IP address", "wait until other pods end; if the problem persists, ask the cluster's administrator for more addresses", true},
 	{regexp.MustCompile(`plugin type="([^"]+)"[^:]*(?:failed \((?:add|delete)\))?: (.*)`),
 		"network plugin ${1} failed: ${2}", administratorLater, true},
-	{regexp.MustCompile(`no runtime for "([^"]+)" is configured|RuntimeHandler "([^"]+)" not supported`),
-		`the node does not have the runtime "${1}${2}"`, "correct runtimeClassName, or select other nodes", false},
+	{regexp.MustCompile(`no runtime for "([^"]+)" is configured|RuntimeHandler "([^"]+)" not supported|runtime "([^"]+)" binary not installed|failed to find runtime handler (\S+) from runtime list`),
+		`the node does not have the runtime "${1}${2}${3}${4}"`, "correct runtimeClassName, or select other nodes", false},
 	{regexp.MustCompile(`(?i)pause.*(?:pull|not found|resolve)|failed to get sandbox image`),
 		"the node cannot pull the image that it needs for every pod", administratorLater, true},
 	{regexp.MustCompile(`failed to reserve sandbox name|is reserved for`),
 		"the node takes too long to set up its sandbox", administratorLater, true},
-	{regexp.MustCompile(`no space left`), "the node's disk is full", administratorLater, true},
-}
+	{regexp.MustCompile(`\S: no space left`), "the node's disk is full", administratorLater, true},
+})
 
 const administratorLater = "wait; if the problem persists, ask the cluster's administrator"
 

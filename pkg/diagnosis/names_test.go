@@ -15,7 +15,7 @@ import (
 func rulesOfAll() []*regexp.Regexp {
 	var all []*regexp.Regexp
 	for _, rules := range [][]rule{
-		imageRules, layerRules, budgetRules, diskRules, configRules, probeRules, mountRules, sandboxRules, provisioningRules, resizeRules, rejectedRules, scalingRules,
+		imageRules, layerRules, budgetRules, unmanagedRules, sharedPodRules, diskRules, configRules, probeRules, mountRules, sandboxRules, provisioningRules, resizeRules, modifyRules, rejectedRules, scalingRules, claimRules,
 	} {
 		for _, r := range rules {
 			all = append(all, r.text)
@@ -115,7 +115,7 @@ func group(texts []string, by string) []string {
 
 // namesIn matches the names in the texts of the tests. The first alternative matches what
 // components write themselves and looks like a name.
-var namesIn = regexp.MustCompile(`(\bi/o\b|metadata\.labels|fork/exec|/sbin/mount|username/password|affinity/selector|\d+/\d+ nodes|Insufficient \S+|mount\.nfs|set in config\.json|[a-z.]+k8s\.io\b|/sys/fs/cgroup\b|` +
+var namesIn = regexp.MustCompile(`(\bi/o\b|metadata\.labels|fork/exec|/sbin/mount|username/password|affinity/selector|\d+/\d+ nodes|Insufficient \S+|mount\.nfs|set in config\.json|postIpamFailure "[^"]*"|"kube-root-ca\.crt"|/proc/sys\b|"message": "[^"]*"|"error":"(?:[^"\\]|\\.)*"|[a-z.]+k8s\.io\b|/sys/fs/cgroup\b|` +
 	`taint \{(?:node\.|karpenter|ToBeDel|Deletion|startup|node-role|[^}]*agent-not-ready)[^}]*\}|requested: .*|\S+=\d+\S*|Error: "rpc.*|` +
 	`plugin "VolumeBinding"|uid:\S+|reason:\w+|message:\w+|objectType:\w+|objectName:\w+)|` +
 	`\\?"[^"\\]*\\?"|'[a-z][^' ]*'|` + "`[^`]+`" + `|\S*[/@]\S*|\b[a-z0-9-]+(?:[.:][a-zA-Z0-9-]+)+|taint \{[^}]+\}|` +
@@ -141,7 +141,7 @@ func rename(text string, h hostile, old map[string]bool) string {
 			return name
 		}
 		with := h.name
-		if quoted := strings.Trim(name, `\"`); quoted != name && strings.HasPrefix(quoted, "/") {
+		if quoted := strings.Trim(name, `\"`); quoted != name && strings.HasPrefix(quoted, "/") && !strings.HasPrefix(name, "/") {
 			with = h.path
 			old[inPath] = true
 		}

@@ -102,10 +102,12 @@ func pausedText(d *appsv1.Deployment, wanted int32) string {
 // FromJob returns the cause that the conditions of a failed Job show, or nil. Its pods can
 // show a more precise one.
 func FromJob(j *batchv1.Job) *Cause {
-	for _, c := range j.Status.Conditions {
-		if c.Type != batchv1.JobFailed || c.Status != corev1.ConditionTrue {
+	for _, kind := range []batchv1.JobConditionType{batchv1.JobFailed, batchv1.JobFailureTarget} { // the second is set before its pods have ended
+		i := slices.IndexFunc(j.Status.Conditions, func(c batchv1.JobCondition) bool { return c.Type == kind && c.Status == corev1.ConditionTrue })
+		if i < 0 {
 			continue
 		}
+		c := &j.Status.Conditions[i]
 		advice := "its pods and their logs no longer exist; create the Job again to see why it fails"
 		switch c.Reason {
 		case batchv1.JobReasonDeadlineExceeded:
@@ -144,9 +146,10 @@ var podControllers = []string{"CronJob", "DaemonSet", "Job", "ReplicaSet", "Repl
 // FromEvent returns the cause that an Event itself contains, or nil. It needs no other object. The Event
 // is a Warning, or that of a CronJob that starts no Job while another one runs. FromEvent explains
 // failures to create ReplicaSets, pods and Jobs, claims without a volume, and volumes that cannot be
-// resized. It also explains pods that do not end, missing imagePullSecrets, HorizontalPodAutoscalers,
-// Jobs that exceed their deadline, and the schedules of CronJobs. Some Events of budgets and nodes have
-// rules of their own.
+// resized or modified. It also explains pods that do not end, missing imagePullSecrets,
+// HorizontalPodAutoscalers, Jobs that exceed their deadline, and the schedules of CronJobs. The same
+// applies to pods that do not get new resources in place. Some Events of budgets and nodes have rules of
+// their own.
 func FromEvent(e Event) *Cause {
 	switch {
 	case e.Type != corev1.EventTypeWarning && e.Reason != jobAlreadyActive:
@@ -156,8 +159,8 @@ func FromEvent(e Event) *Cause {
 	case e.Regarding.Kind == kindClaim && (e.Reason == "ProvisioningFailed" || e.Reason == "VolumeMismatch"):
 		claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: e.Regarding.Name, UID: e.UID}}
 		return Diagnose(Workload{Events: []Event{e}, Claims: []*corev1.PersistentVolumeClaim{claim}}).Cause
-	case e.Regarding.Kind == kindClaim && slices.Contains(resizeReasons, e.Reason):
-		cause := resizeCause(e.Reason, e.Regarding, fmt.Sprintf("claim %q cannot be resized", e.Regarding.Name), e.Note).withEvent(&e)
+	case e.Regarding.Kind == kindClaim && claimFailures[e.Reason] != "":
+		cause := resizeCause(e.Reason, e.Regarding, fmt.Sprintf("claim %q %s", e.Regarding.Name, claimFailures[e.Reason]), e.Note).withEvent(&e)
 		return &cause
 	case e.Regarding.Kind == kindPod && slices.Contains(resizeReasons, e.Reason):
 		what := "a volume of the pod cannot be resized"
@@ -166,22 +169,8 @@ func FromEvent(e Event) *Cause {
 		}
 		cause := resizeCause(e.Reason, e.Regarding, what, e.Note).withEvent(&e)
 		return &cause
-	case e.Regarding.Kind == kindPod && e.Reason == failedKillPod:
-		cause := (&Cause{
-			Reason: ReasonTerminating, Object: e.Regarding, Message: "the node cannot end the pod: " + killText(&e), Advice: administratorLater, Transient: true,
-		}).withEvent(&e)
-		cause.sanitize()
-		return &cause
-	case e.Regarding.Kind == kindPod && e.Reason == failedPullSecret:
-		r := pullSecretText(e.Note)
-		if r.message == "" {
-			return nil
-		}
-		cause := (&Cause{
-			Reason: e.Reason, Object: e.Regarding, Message: r.message, Advice: r.advice + "; an image that needs no credentials is pulled nevertheless",
-		}).withEvent(&e)
-		cause.sanitize()
-		return &cause
+	case e.Regarding.Kind == kindPod && podEvents[e.Reason] != nil:
+		return podEvents[e.Reason](e)
 	case e.Regarding.Kind == "Job" && e.Reason == batchv1.JobReasonDeadlineExceeded:
 		cause := (&Cause{Reason: e.Reason, Object: e.Regarding, Message: "the Job ran longer than its activeDeadlineSeconds", Advice: deadlineAdvice}).withEvent(&e)
 		return &cause
@@ -196,11 +185,89 @@ func FromEvent(e Event) *Cause {
 	return fromEventRules(e)
 }
 
+// claimFailures are what Events of a claim with these reasons mean.
+var claimFailures = map[string]string{
+	ReasonVolumeResizeFailed:     "cannot be resized",
+	ReasonFileSystemResizeFailed: "cannot be resized",
+	volumeModifyFailed:           "cannot get its VolumeAttributesClass",
+}
+
+// podEvents explain Events of a pod, by their reasons. Those about resources that are changed in
+// place are of kubernetes/pkg/kubelet/allocation/allocation_manager.go and
+// kubernetes/pkg/kubelet/kubelet.go.
+var podEvents = map[string]func(Event) *Cause{
+	failedKillPod:      fromKillEvent,
+	failedPullSecret:   fromPullSecretEvent,
+	"ResizeDeferred":   fromInPlaceResize,
+	"ResizeInfeasible": fromInPlaceResize,
+	"ResizeError":      fromInPlaceResize,
+}
+
+// fromKillEvent explains why a node cannot end a pod.
+func fromKillEvent(e Event) *Cause {
+	cause := (&Cause{
+		Reason: ReasonTerminating, Object: e.Regarding, Message: "the node cannot end the pod: " + killText(&e), Advice: administratorLater, Transient: true,
+	}).withEvent(&e)
+	cause.sanitize()
+	return &cause
+}
+
+// fromPullSecretEvent explains an Event about Secrets that imagePullSecrets names.
+func fromPullSecretEvent(e Event) *Cause {
+	r := pullSecretText(e.Note)
+	if r.message == "" {
+		return nil
+	}
+	cause := (&Cause{
+		Reason: e.Reason, Object: e.Regarding, Message: r.message, Advice: r.advice + "; an image that needs no credentials is pulled nevertheless",
+	}).withEvent(&e)
+	cause.sanitize()
+	return &cause
+}
+
+// inPlaceError matches the error in the note of such an Event.
+var inPlaceError = regexp.MustCompile(`"error":"((?:[^"\\]|\\.)*)"\}$`)
+
+// fromInPlaceResize explains why a pod does not get its new resources. It runs with the former ones.
+func fromInPlaceResize(e Event) *Cause {
+	why := e.Note
+	if m := inPlaceError.FindStringSubmatch(line(e.Note, maxRead)); m != nil {
+		why = strings.ReplaceAll(m[1], `\"`, `"`)
+	}
+	cause := Cause{Reason: e.Reason, Object: e.Regarding, Message: "the pod does not get its new resources: " + usefulEnd(stripNoise(why))}
+	switch e.Reason {
+	case "ResizeDeferred":
+		cause.Message, cause.Transient = strings.Replace(cause.Message, "resources:", "resources yet:", 1), true
+		cause.Advice = "wait until its node has more, or delete the pod, so that it is scheduled again"
+	case "ResizeInfeasible":
+		cause.Advice = "set resources that its node can give, or delete the pod, so that it is scheduled again"
+	default:
+		cause.Advice = "if it lowers a memory limit, set it above what the container uses; otherwise delete the pod, so that it starts with the new resources"
+	}
+	cause = cause.withEvent(&e)
+	cause.sanitize()
+	return &cause
+}
+
 // budgetRules explain the Events of kubernetes/pkg/controller/disruption/disruption.go.
 var budgetRules = []rule{
 	{regexp.MustCompile(`found no controllers? for pod ("[^"]+")`),
 		"it selects pod ${1}, whose controller does not exist, so that the number of expected pods is unknown",
 		"delete the pod, or set minAvailable to a number; until then, no pod can be evicted", false},
+}
+
+// unmanagedRules explain another Event of the same file.
+var unmanagedRules = []rule{
+	{regexp.MustCompile(`were found to be unmanaged`),
+		"it selects pods that no controller manages, so that the number of expected pods is unknown",
+		"set minAvailable to a number, or correct spec.selector so that it does not select these pods", false},
+}
+
+// sharedPodRules explain the Event of the same file about a pod. See
+// kubernetes/pkg/registry/core/pod/storage/eviction.go for the effect.
+var sharedPodRules = []rule{
+	{regexp.MustCompile(`matches multiple PodDisruptionBudgets`),
+		"more than one PodDisruptionBudget selects the pod, so that it cannot be evicted", "change their selectors so that one of them selects the pod", false},
 }
 
 // diskRules explain the Events of kubernetes/pkg/kubelet/images/image_gc_manager.go.
@@ -213,6 +280,8 @@ var diskRules = []rule{
 // eventRules are the rules for Events about an object of a kind, with a reason.
 var eventRules = map[[2]string][]rule{
 	{kindBudget, "CalculateExpectedPodCountFailed"}: budgetRules,
+	{kindBudget, "UnmanagedPods"}:                   unmanagedRules,
+	{kindPod, "MultiplePodDisruptionBudgets"}:       sharedPodRules,
 	{"Node", "FreeDiskSpaceFailed"}:                 diskRules,
 }
 
@@ -351,6 +420,12 @@ var scalingRules = []rule{
 		`$1 "$2", which scaleTargetRef names, does not exist`, "correct spec.scaleTargetRef, or create the object", false},
 	{regexp.MustCompile(`(?:^|current scale: )no matches for kind "([^"]+)" in (?:version|group) "([^"]*)"`),
 		`the cluster has no kind "$1" in "$2", which scaleTargetRef names`, "correct apiVersion and kind in spec.scaleTargetRef", false},
+	{regexp.MustCompile(`container (\S+) not present in metrics for pod (\S+)`),
+		`there are no metrics of container "$1" in pod "$2"`, "wait if the pod has just started; otherwise correct the name of the container in spec.metrics", true},
+	{regexp.MustCompile(`scale is missing a selector|^selector is required`),
+		"the scale of the target has no selector, so that its pods are unknown", "use another target; a custom kind needs labelSelectorPath in its CustomResourceDefinition", false},
+	{regexp.MustCompile(`is forbidden: User "([^"]+)" (cannot .*)`),
+		`user "$1" $2`, "ask the cluster's administrator for the permission", false},
 	{regexp.MustCompile(`(pods by selector .* are controlled by more than one HPA.*)`),
 		"$1", "change scaleTargetRef, or delete all but one of them", false},
 }

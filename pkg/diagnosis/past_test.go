@@ -7,7 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-const sentenceNetwork = `the node cannot set up the pod: network plugin flannel failed: loadFlannelSubnetEnv failed: open /run/flannel/subnet.env: no such file or directory: ` + administratorLater
+const sentenceNetwork = `the node cannot set up the pod: network plugin flannel does not run on the node: ` + administratorLater
 
 // afterReboot is the status of a container that ran before its node was rebooted.
 func afterReboot(last corev1.ContainerState) corev1.ContainerStatus {

@@ -248,7 +248,7 @@ var rejectedRules = []rule{
 		"the pod used more local disk space than its limit of ${1}", "raise resources.limits.ephemeral-storage, or write to a volume", false},
 	{regexp.MustCompile(`(?i)Usage of EmptyDir volume "([^"]*)" exceeds the limit "([^"]*)"`),
 		`volume "${1}" of the pod exceeded its size limit of ${2}`, "raise the volume's sizeLimit, or write less to the volume", false},
-	{regexp.MustCompile(`(?i)node had condition: \[?(\w+)`),
+	{regexp.MustCompile(`(?i)node had condition: \[?([\w ]+)`),
 		"the node had the condition ${1} and did not admit the pod", "wait until it is recreated on another node", true},
 	{regexp.MustCompile(`(?i)terminated in response to imminent node shutdown`),
 		"its node was shut down", "wait until the pod is recreated on another node", true},
@@ -256,6 +256,12 @@ var rejectedRules = []rule{
 		"its node shuts down and takes no pods", "wait until the pod is recreated on another node", true},
 	{regexp.MustCompile(`(?i)Allocate failed due to (.*?),? which is unexpected`),
 		"the node cannot allocate what the pod requests: ${1}", "wait until the pod is recreated; if the problem persists, ask the cluster's administrator", true},
+	{regexp.MustCompile(`pod rejected, sum of exclusive container (\w+) requests equals pod budget`),
+		"containers with exclusive ${1} use all ${1} of the pod's spec.resources, and leave none for the others", "raise spec.resources.requests.${1} of the pod, or request less in these containers", false},
+	{regexp.MustCompile(`which was running pod \S+ is unresponsive`),
+		"its node does not respond", "wait until the pod is recreated on another node", true},
+	{regexp.MustCompile(`Predicate TaintToleration failed`),
+		"the node has a taint that the pod does not tolerate", "wait until the pod is recreated on another node; if it sets nodeName, remove nodeName", true},
 	{regexp.MustCompile(`Predicate NodePorts failed`),
 		"another pod on the node uses its hostPort", "use another hostPort, or none; without a change, it can run on another node", true},
 	{regexp.MustCompile(`no set of running pods found to reclaim resources: \[\(res: ([\w./-]+), q: \d+\)`),
@@ -270,11 +276,13 @@ var rejectedRules = []rule{
 		"the labels of the node do not match the pod's nodeSelector or affinity", "wait until the pod is recreated on another node", true},
 	{regexp.MustCompile(`(?i)forbidden sysctl: ("[^"]*")`),
 		"the node forbids the sysctl ${1}", "remove it from securityContext.sysctls, or ask the cluster's administrator to allow it", false},
+	{regexp.MustCompile(`Cannot enforce AppArmor: AppArmor is not enabled`),
+		"the node does not support AppArmor", "remove securityContext.appArmorProfile, or select other nodes", false},
 	{regexp.MustCompile(`(?i)Cannot enforce AppArmor: (.*)`),
 		"the node cannot use the pod's AppArmor profile: ${1}", "correct securityContext.appArmorProfile, or use RuntimeDefault", false},
 	{regexp.MustCompile(`(?i)Pod requires node features that are not available: (.*)`),
 		"the node lacks features that the pod needs: ${1}", "select other nodes, or remove what needs these features", true},
-	{regexp.MustCompile(`(?i)Failed to admit pod as the .*\bos\b`),
+	{regexp.MustCompile(`(?i)Failed to admit pod as the (?:OS field|\S+ label) doesn't match node`),
 		"the pod is for another operating system than the node", "correct spec.os and nodeSelector kubernetes.io/os", false},
 	{regexp.MustCompile(`(?i)preempted`), "the pod was preempted by a pod of a higher priority", "wait for free capacity, or use a higher priority", true},
 	{regexp.MustCompile(`(?i)active on the node longer than the specified deadline`),
@@ -359,6 +367,9 @@ func (s *podView) fromLastEvent(e *Event) (Cause, bool) {
 	}
 	if cause, ok := c.causeFromEvent(e); ok {
 		return cause, true
+	}
+	if isSandboxFailure(e) {
+		return s.sandboxCause(e), true
 	}
 	switch e.Reason {
 	case "Evicted", "Preempting":

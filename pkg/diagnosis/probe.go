@@ -8,6 +8,10 @@ import (
 )
 
 var probeRules = []rule{
+	{regexp.MustCompile(`(?i)^(\w+) probe failed: .*malformed HTTP response`),
+		"its ${1} probe uses HTTP, but the container does not answer with HTTP", "correct the probe's scheme or port", false},
+	{regexp.MustCompile(`(?i)^(\w+) probe (?:failed|errored).*exec: \\?"([^"\\]*)\\?": permission denied`),
+		`its ${1} probe runs the command "${2}", which cannot be executed: permission denied`, "change the probe's command, or make the file executable", false},
 	{regexp.MustCompile(`(?i)^(\w+) probe errored.* container is in CONTAINER_EXITED state`),
 		"it had ended when its ${1} probe ran", "find out why it ended: see its exit code and its log", true},
 	{regexp.MustCompile(`(?i)^(\w+) probe failed: .*does not implement the grpc health protocol`),
@@ -22,7 +26,7 @@ var probeRules = []rule{
 		"its ${1} probe uses HTTPS, but the container answers with HTTP", "correct the probe's scheme", false},
 	{regexp.MustCompile(`(?i)^(\w+) probe failed: HTTP probe failed with statuscode: (\d+)`),
 		"its ${1} probe returns HTTP status ${2}", "check the probe's path and the container's log", true},
-	{regexp.MustCompile(`(?i)^(\w+) probe (?:failed|errored).*(?:Client\.Timeout|deadline exceeded|timed out|i/o timeout)`),
+	{regexp.MustCompile(`(?i)^(\w+) probe (?:failed|errored).*(?:Client\.Timeout|deadline exceeded|timed out|i/o timeout|did not complete within)`),
 		"its ${1} probe times out", "raise the probe's timeoutSeconds, or check the container's log for the delay", true},
 	{regexp.MustCompile(`(?i)^(\w+) probe (?:failed|errored)(?: and resulted in \w+ state)?: ?(.*)`),
 		"its ${1} probe fails: ${2}", "check the probe and the container's log", true},

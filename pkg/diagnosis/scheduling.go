@@ -29,7 +29,7 @@ var schedulingAdvice = []struct {
 	{regexp.MustCompile(`device class (\S+) does not exist`), `use another DeviceClass than "${1}" in the ResourceClaim`},
 	{regexp.MustCompile(`resourceclaim "([^"]+)" is being deleted`), `wait until ResourceClaim "${1}" is deleted, and create it again`},
 	{regexp.MustCompile(`resourceclaim\S* "([^"]+)" not found`), `create ResourceClaim "${1}", or correct its name`},
-	{regexp.MustCompile(`waiting for (?:dynamic resource|ephemeral volume) controller`), administratorLater},
+	{regexp.MustCompile(`waiting for (?:dynamic resource|ephemeral volume) controller|ResourceClaim not created yet`), administratorLater},
 	{regexp.MustCompile(`resourceclaim|resource claim`), "check the pod's ResourceClaims, or ask the cluster's administrator"},
 	{regexp.MustCompile(`didn't find available persistent volumes`), "use a storage class that provisions volumes, or ask the cluster's administrator for a matching PersistentVolume"},
 	{regexp.MustCompile(`enough free storage`), "request less storage, or wait until a node has more"},
@@ -53,6 +53,9 @@ var schedulingAdvice = []struct {
 	{regexp.MustCompile(`pod group "([^"]+)" to appear`), `create PodGroup "${1}", or correct its name`},
 	{regexp.MustCompile(`required features`), "select nodes with a newer kubelet, or remove what needs newer features"},
 	{regexp.MustCompile(`timed out trying to allocate devices`), "wait for the next attempt; if the problem persists, simplify the pod's ResourceClaims"},
+	{regexp.MustCompile(`tasks in gang unschedulable`), "find out why the other pods of its group are not scheduled; it is tried again with them"},
+	{regexp.MustCompile(`waiting for the preemption`), "wait until the pods that it replaces have ended"},
+	{regexp.MustCompile(`device binding (?:timeout|failed)`), "wait for the next attempt; if the problem persists, ask the cluster's administrator to check the driver of its ResourceClaims"},
 	{regexp.MustCompile(`rejected due to timeout after waiting \S+ at plugin (?:GangScheduling|Coscheduling)`), "find out why the other pods of its group are not scheduled; it is tried again with them"},
 	{regexp.MustCompile(`had no available disk`), "another pod on these nodes uses the same disk; wait until it ends, or use another volume"},
 	{regexp.MustCompile(`ReadWriteOncePod`), "another pod uses its claim; stop that pod, or use another claim"},
@@ -103,12 +106,62 @@ func (s *podView) schedulingFindings() []finding {
 	if text == "" {
 		return s.unknownScheduler(scheduled, cause)
 	}
+	if s.describeMissingClaim(text, &cause) {
+		return []finding{{cause: cause}}
+	}
 	if claim, ok := s.claimProblem(text, &cause); ok {
 		return claim
 	}
 	s.describeUnschedulable(text, &cause)
 	s.describeScaling(&cause)
 	return []finding{{cause: cause}}
+}
+
+// missingClaims match what the scheduler writes about a claim that a controller must create for the
+// pod. They contain the reason of that controller's Event if it cannot.
+var missingClaims = []struct {
+	text   *regexp.Regexp
+	reason string
+}{
+	{regexp.MustCompile(`waiting for ephemeral volume controller`), "FailedBinding"},
+	{regexp.MustCompile(`ResourceClaim not created yet|waiting for dynamic resource controller`), "FailedResourceClaimCreation"},
+}
+
+// claimRules match the Events about a claim that a controller cannot create for a pod.
+var claimRules = []rule{
+	{regexp.MustCompile(`^ephemeral volume (\S+): PVC \S+/(\S+) was not created for pod`),
+		`its ephemeral volume "${1}" needs the name of claim "${2}", which exists already`, "rename the volume, or delete that claim", false},
+	{regexp.MustCompile(`^PodResourceClaim (\S+): resource claim template ("[^"]+"): .* not found`),
+		`ResourceClaimTemplate ${2} of its resource claim "${1}" does not exist`, "create it, or correct its name", false},
+}
+
+// createdFor matches the error of the API server in such an Event.
+var createdFor = regexp.MustCompile(`create (?:PVC|ResourceClaim) (\S+): `)
+
+// describeMissingClaim explains a pod that waits for a claim by the Event of the controller that
+// cannot create it. It reports whether there is one.
+func (s *podView) describeMissingClaim(text string, cause *Cause) bool {
+	for _, missing := range missingClaims {
+		e := latest(s.events, missing.reason)
+		if e == nil || !missing.text.MatchString(text) {
+			continue
+		}
+		note := stripNoise(e.Note)
+		if at := createdFor.FindStringSubmatchIndex(note); at != nil {
+			object, since := cause.Object, cause.Time
+			*cause = rejection(object, "claim "+quote(note[at[2]:at[3]])+" of the pod cannot be created", note[at[1]:])
+			cause.Time = since
+		} else {
+			r, ok := match(claimRules, note)
+			if !ok {
+				r = explanation{message: usefulEnd(note), advice: s.eventsAdvice(), transient: true}
+			}
+			cause.Message, cause.Advice, cause.Transient = "the pod cannot be scheduled: "+r.message, r.advice, r.transient
+		}
+		*cause = cause.withEvent(e)
+		return true
+	}
+	return false
 }
 
 // queueLabel is the label with the queue of a workload that Kueue admits:
@@ -196,7 +249,10 @@ func (s *podView) unknownScheduler(scheduled *corev1.PodCondition, cause Cause) 
 // describeUnschedulable sets the message and the advice from the scheduler's text.
 func (s *podView) describeUnschedulable(text string, cause *Cause) {
 	nodes := deallocationNote.ReplaceAllString(preemptionSuffix.ReplaceAllString(nodesPrefix.ReplaceAllString(text, ""), ""), "")
-	nodes = sortObstacles(strings.TrimRight(nodes, ". "))
+	nodes = strings.TrimRight(nodes, ". ")
+	if nodesPrefix.MatchString(text) {
+		nodes = sortObstacles(nodes)
+	}
 	cause.Message = "no node can take the pod"
 	if why, ok := strings.CutPrefix(text, bindingVolumes); ok {
 		cause.Message = "the volumes of the pod are not bound: " + excerpt(strings.Replace(why, "context deadline exceeded", "timed out", 1))

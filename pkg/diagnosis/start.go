@@ -21,35 +21,48 @@ var configReasons = map[string]string{
 // missingReference matches the kubelet's errors for a missing ConfigMap, Secret or key.
 var missingReference = regexp.MustCompile(`^Error: (?:configmap|secret) ".*" not found$|^Error: couldn't find key `)
 
-var configRules = []rule{
-	{regexp.MustCompile(`container init was OOM-killed`),
-		startMemory, "raise resources.limits.memory", false},
-	{regexp.MustCompile(`create mountpoint for (\S+) mount: .*read-only file system`),
-		"a volume is mounted at ${1}, which is within a read-only volume", "change mountPath, or combine the volumes in a projected volume", false},
+// runtimeRules match the errors of container runtimes about the node, for containers and for the
+// sandboxes of pods.
+var runtimeRules = []rule{
 	{regexp.MustCompile(`mkdir /sys/fs/cgroup/\S+: (?:no space left on device|cannot allocate memory)`),
 		"the node has no memory cgroup left", administratorLater, true},
 	{regexp.MustCompile(`fork/exec \S+: resource temporarily unavailable|failed to create new OS thread`),
 		"the node has no process ID left", administratorLater, true},
-	{regexp.MustCompile(`MOUNT_ATTR_IDMAP on \S*/([^:/\s]+)`),
-		`its volume "${1}" does not support user namespaces`, "set hostUsers to true, or use another type of volume", false},
-	{regexp.MustCompile(`exec: \\?"([^"\\]*)\\?": is a directory`),
-		`its command "${1}" is a directory`, "check command and args", false},
 	{regexp.MustCompile(`create session key: disk quota exceeded`),
 		"the node has no session key left for containers", "wait until other containers end, or ask the cluster's administrator to raise the sysctl kernel.keys.maxkeys", true},
 	{regexp.MustCompile(`loading seccomp filter.*errno 524`),
 		"the node has no memory left for seccomp filters", "select other nodes, or ask the cluster's administrator to raise the sysctl net.core.bpf_jit_limit", false},
+	{regexp.MustCompile(`^mkdir (/[^/\s]+)/\S+: no space left`),
+		"the file system of ${1} on the node is full", "wait until the node frees space, or ask the cluster's administrator", true},
+	{regexp.MustCompile(`unable to start unit "[^"]+" \(properties .*?\): (.*)`),
+		"systemd of the node does not start its unit: ${1}", administratorLater, true},
+}
+
+var configRules = slices.Concat(runtimeRules, []rule{
+	{regexp.MustCompile(`container init was OOM-killed`),
+		startMemory, "raise resources.limits.memory", false},
+	{regexp.MustCompile(`create mountpoint for (\S+) mount: .*read-only file system`),
+		"a volume is mounted at ${1}, which is within a read-only volume", "change mountPath, or combine the volumes in a projected volume", false},
+	{regexp.MustCompile(`MOUNT_ATTR_IDMAP on \S*/([^:/\s]+)`),
+		`its volume "${1}" does not support user namespaces`, "set hostUsers to true, or use another type of volume", false},
+	{regexp.MustCompile(`exec: \\?"([^"\\]*)\\?": is a directory`),
+		`its command "${1}" is a directory`, "check command and args", false},
 	{regexp.MustCompile(`unsatisfied condition: (.*?), please update your driver`),
 		"its image needs ${1}, which the GPU driver of the node does not offer", "use an image for an older version, or select nodes with a newer driver", false},
 	{regexp.MustCompile(`environment variable key "([^"]+)" not found in file "`),
 		`the file for its environment variables has no key "${1}"`, "check the container that writes the file, or correct fileKeyRef", false},
 	{regexp.MustCompile(`^missing value for (\S+)$`),
 		`a subPathExpr uses the environment variable "${1}", which has no value`, "set it in env of the container, or correct subPathExpr", false},
-	{regexp.MustCompile(`as the sandbox was stopped`),
+	{regexp.MustCompile(`as the sandbox was stopped|failed to find sandbox id|sandbox container \S+ is not running`),
 		"its sandbox was stopped", "wait until the node creates another one", true},
-	{regexp.MustCompile(`(?i)failed to inspect image .*connection error: desc =`),
+	{regexp.MustCompile(`(?i)failed to inspect image .*connection error: desc =|ttrpc: closed`),
 		"the node's container runtime does not respond", administratorLater, true},
-	{regexp.MustCompile(`^mkdir (/[^/\s]+)/\S+: no space left`),
-		"the file system of ${1} on the node is full", "wait until the node frees space, or ask the cluster's administrator", true},
+	{regexp.MustCompile(`failed to get image from containerd \S+: .*not found`),
+		"its image is no longer on the node", "wait until the node pulls it again", true},
+	{regexp.MustCompile(`(?i)apparmor is not (?:supported|enabled)`),
+		"the node does not support AppArmor", "remove securityContext.appArmorProfile, or select other nodes", false},
+	{regexp.MustCompile(`unknown capability ("[^"]+")`),
+		"its securityContext names the unknown capability ${1}", "correct securityContext.capabilities", false},
 	{regexp.MustCompile(`configmap "([^"]+)" not found`),
 		`ConfigMap "${1}" does not exist`, "create it, or correct its name", false},
 	{regexp.MustCompile(`secret "([^"]+)" not found`),
@@ -88,7 +101,7 @@ var configRules = []rule{
 		"a volume is mounted on a path where the image has a file", "correct mountPath, or mount a single file with subPath", false},
 	{regexp.MustCompile(`is not a shared(?: or slave)? mount`),
 		"its mountPropagation needs a shared mount, which the node does not have", "remove mountPropagation, or ask the cluster's administrator", false},
-	{regexp.MustCompile(`cannot load seccomp profile|seccomp profile .*not found`),
+	{regexp.MustCompile(`cannot load seccomp profile|seccomp profile .*not found|unable to load local profile`),
 		"its seccomp profile is not on the node", "correct securityContext.seccompProfile, or use RuntimeDefault", false},
 	{regexp.MustCompile(`(?i)apparmor`),
 		"its AppArmor profile is not on the node", "correct securityContext.appArmorProfile, or use RuntimeDefault", false},
@@ -104,7 +117,7 @@ var configRules = []rule{
 	{regexp.MustCompile(`context deadline exceeded|is reserved for`),
 		"the node takes too long to create it", administratorLater, true},
 	{regexp.MustCompile(`no space left`), "the node's disk is full", "wait until the node frees disk space, or ask the cluster's administrator", true},
-}
+})
 
 // startMemory is the message about a memory limit that the runtime itself exceeds before it runs the
 // command.

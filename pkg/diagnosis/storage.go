@@ -19,6 +19,32 @@ var provisioningRules = []rule{
 		"the storage driver does not know Ceph cluster ${1}, which its StorageClass names", "ask the cluster's administrator to correct clusterID of the StorageClass, or the configuration of the driver", false},
 	{regexp.MustCompile(`timed out waiting for volume to create: .*InvalidVolume\.NotFound`),
 		"the new volume disappeared while it was created", "ask the cluster's administrator whether the driver may use the KMS key of the StorageClass", false},
+	{regexp.MustCompile(`access denied by server`),
+		"the NFS server denies access", "ask the cluster's administrator to check the exports of the server, and the path in the StorageClass", false},
+	{regexp.MustCompile(`\bKMS\b`),
+		"the encryption key of its StorageClass cannot be used", "ask the cluster's administrator to check the key", false},
+	{regexp.MustCompile(`(?i)(?:\bfile ?system|\bpool|\bfscID)\b[^:]* (?:does not exist|not found)`),
+		"the storage backend does not have what its StorageClass names: ${0}", "use another StorageClass, or ask the cluster's administrator to correct it", false},
+	{regexp.MustCompile(`(?:^|: )nodes "([^"]+)" not found`),
+		`node "${1}", which was chosen for it, no longer exists`, "wait until another node is chosen; if the problem persists, delete the pod that uses it", true},
+	{regexp.MustCompile(`no node was specified`),
+		"no node is chosen for it yet", "use a storage class with volumeBindingMode WaitForFirstConsumer", false},
+	{regexp.MustCompile(`volumeattributesclass[\w.]* "([^"]+)" not found`),
+		`VolumeAttributesClass "${1}" does not exist`, "correct volumeAttributesClassName, or ask the cluster's administrator which ones exist", false},
+	{regexp.MustCompile(`CSI driver does not support (clone operations|snapshot restore|VolumeAttributesClass)`),
+		"the storage driver does not support ${1}", "remove spec.dataSource or spec.volumeAttributesClassName of the claim, or use another StorageClass", false},
+	{regexp.MustCompile(`is not handled by CSI driver of StorageClass (\S+)`),
+		`its data source belongs to another storage driver than StorageClass "${1}"`, "use a StorageClass of the driver that made the data source", false},
+	{regexp.MustCompile(`modifies the mode of the source volume|must have the same volume mode for cloning`),
+		"its volumeMode differs from that of its data source", "set the volumeMode of the data source", false},
+	{regexp.MustCompile(`accessing (\S+) of (\S+) dataSource from \S+ isn't allowed`),
+		`its data source ${2} "${1}" is in another namespace, which does not allow its use`, "create a ReferenceGrant in that namespace, or use a data source in the claim's own", false},
+	{regexp.MustCompile(`is not in allowed topologies`),
+		"its StorageClass does not allow volumes where the pod's node is", "change the pod's placement, or use another StorageClass", false},
+	{regexp.MustCompile(`must be greater than or equal in size to the specified PVC data source, requested (\d+) but source is (\d+)`),
+		"it requests ${1} bytes, and its data source has ${2}", "request at least ${2} in resources.requests.storage", false},
+	{regexp.MustCompile(`requested size \((\d+) bytes\) is different than the source volume size \((\d+) bytes\)`),
+		"it requests ${1} bytes, and its data source has ${2}", "request ${2} in resources.requests.storage", false},
 	{regexp.MustCompile(`claim Selector is not supported`),
 		"the storage driver does not support its selector", "remove spec.selector; it can only select among existing PersistentVolumes", false},
 	{regexp.MustCompile(`no topology key found on CSINode (\S+)|error getting CSINode for selected node "([^"]+)"`),
@@ -42,14 +68,14 @@ var provisioningRules = []rule{
 		"the storage backend is full", "request less, or wait until space is available", true},
 	{regexp.MustCompile(`(?i)topology|no accessible|zone .*(?:not found|does not exist)`),
 		"the storage backend has no volume where the pod's node is", "change the pod's placement, or use a storage class with volumeBindingMode WaitForFirstConsumer", false},
-	{regexp.MustCompile(`(?i)snapshot .*(?:not found|does not exist|not ready)|(?:data ?source|clone) `),
-		"its data source cannot be used", "check spec.dataSource of the claim: the snapshot or claim must exist and be ready", true},
-	{regexp.MustCompile(`(?i)deadline ?exceeded|timed? ?out|unavailable|connection refused|no such host|` + httpStatus + `50[0234]\b`),
+	{regexp.MustCompile(`(?i).*(?:snapshot .*(?:not found|does not exist|not ready)|(?:data ?source|clone) ).*`),
+		"its data source cannot be used: ${0}", "check spec.dataSource of the claim: the snapshot or claim must exist and be ready", true},
+	{regexp.MustCompile(`(?i)deadline ?exceeded|timed? ?out|unavailable|connection refused|no such host|name or service not known|` + httpStatus + `50[0234]\b`),
 		"the storage backend does not respond", administratorLater, true},
 	{regexp.MustCompile(`code = ResourceExhausted desc = (.*)`),
 		"the storage backend has too little space left, or a limit is reached: ${1}", "request less, or wait until space is available", true},
-	{regexp.MustCompile(`(?i)not supported|unsupported|\binvalid\b|InvalidParameter`),
-		"the storage backend does not support such a volume", "check accessModes, volumeMode and size of the claim, and the parameters of its StorageClass", false},
+	{regexp.MustCompile(`(?i).*(?:not supported|unsupported|only supports|\binvalid\b|InvalidParameter).*`),
+		"the storage backend does not support such a volume: ${0}", "check accessModes, volumeMode and size of the claim, and the parameters of its StorageClass", false},
 	{regexp.MustCompile(`code = (?:InvalidArgument|OutOfRange|Unimplemented) desc = (.*)`),
 		"the storage backend does not support such a volume: ${1}", "check accessModes, volumeMode and size of the claim, and the parameters of its StorageClass", false},
 }
@@ -127,14 +153,25 @@ func provisioningCause(failed *Event) Cause {
 // resizeRules match errors of a resizer or a node about the new size of a volume. Other errors
 // match provisioningRules.
 var resizeRules = []rule{
-	{regexp.MustCompile(`only supports offline expansion|code = FailedPrecondition`),
+	{regexp.MustCompile(`only supports offline expansion|only supported on Unattached disk|code = FailedPrecondition`),
 		"its storage driver resizes it only while no pod uses it", "stop the pods that mount it until it is resized", false},
 	{regexp.MustCompile(`requested read-only file system`),
 		"a pod mounts it read-only", "mount it once without readOnly, so that its file system is resized", false},
-	{regexp.MustCompile(`VolumeModificationRateExceeded`),
+	{regexp.MustCompile(`failed to schedule .* more bytes to disk`),
+		"the storage backend has too little space for the new size", "ask the cluster's administrator for more storage", false},
+	{regexp.MustCompile(`VolumeModificationRateExceeded|in OPTIMIZING state`),
 		"the storage backend limits how often a volume is changed", "wait for some hours", true},
 	{regexp.MustCompile(`code = (?:InvalidArgument|OutOfRange|Unimplemented) desc = (.*)`),
 		"the storage backend does not support this size: ${1}", "request a size that it supports; a size below the present one is refused", false},
+}
+
+// modifyRules match errors of a resizer about a VolumeAttributesClass. Other errors match
+// provisioningRules.
+var modifyRules = []rule{
+	{regexp.MustCompile(`VAC "([^"]+)" does not exist`),
+		`VolumeAttributesClass "${1}" does not exist`, "correct volumeAttributesClassName, or ask the cluster's administrator which ones exist", false},
+	{regexp.MustCompile(`code = (?:InvalidArgument|OutOfRange|Unimplemented) desc = (.*)`),
+		"the storage backend refuses its parameters: ${1}", "use another class, or ask the cluster's administrator to correct it", false},
 }
 
 // resizePrefix matches what the resizer and the kubelet write before an error.
@@ -191,10 +228,19 @@ var resizeConditions = map[corev1.PersistentVolumeClaimConditionType]string{
 	corev1.PersistentVolumeClaimNodeResizeError:       ReasonFileSystemResizeFailed,
 }
 
-// resizeCause is the cause of a volume that cannot be resized. The message begins with what.
+// volumeModifyFailed is the reason of the Event about a claim that cannot get its
+// VolumeAttributesClass.
+const volumeModifyFailed = "VolumeModifyFailed"
+
+// resizeCause is the cause of a volume that cannot be resized or modified. The message begins with
+// what.
 func resizeCause(reason string, object Object, what, text string) Cause {
 	text = resizePrefix.ReplaceAllString(line(text, maxRead), "")
-	r, ok := matchCodes(resizeRules, text)
+	rules := resizeRules
+	if reason == volumeModifyFailed {
+		rules = modifyRules
+	}
+	r, ok := matchCodes(rules, text)
 	if !ok {
 		r, ok = matchCodes(provisioningRules, text)
 	}

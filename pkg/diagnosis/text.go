@@ -54,6 +54,9 @@ func line(s string, limit int) string {
 // rpcError is what gRPC writes before the text of an error.
 var rpcError = regexp.MustCompile(`rpc error: code = \w+ desc = `)
 
+// azureError matches an error of the Azure SDK with its status, code and message.
+var azureError = regexp.MustCompile(`[A-Z]+ https?://\S+ -{20,} RESPONSE (\d+): .*? ERROR CODE: (\w+) -{20,} .*?"message": "((?:[^"\\]|\\.)*)".*?(?:-{20,}|$)`)
+
 // noise matches other parts of component messages that do not help users.
 var noise = []struct {
 	text *regexp.Regexp
@@ -63,6 +66,11 @@ var noise = []struct {
 	{regexp.MustCompile(`\(?"?[a-z0-9.-]+_[a-z0-9-]+\([0-9a-f-]{36}\)"?\)?`), "the pod"},
 	{regexp.MustCompile(`dial tcp [0-9a-f.:\[\]]+: `), ""},
 	{regexp.MustCompile(` in pod the pod`), ""},
+	{regexp.MustCompile(`mount failed: exit status \d+ Mounting command: \S+ Mounting arguments: .*? Output: `), "mount failed: "},
+	{regexp.MustCompile(`CNI request failed with status \d+: '(?:.*? ERRORED: |(?:\[[^\]]*\] )+)`), ""},
+	{regexp.MustCompile(`(?: ')+$`), ""},
+	{regexp.MustCompile(`operation error [\w ]+: \w+, https response error (StatusCode: \d+), RequestID: [\w-]+, `), "${1}, "},
+	{azureError, "StatusCode: ${1}, ${2}: ${3}"},
 	{regexp.MustCompile(`^Error: `), ""},
 	{regexp.MustCompile(`^Volume provisioning failed with infeasible error\. Retries will be delayed\. `), ""},
 	{regexp.MustCompile(`^(?:failed to create containerd task: |failed to create shim task: |OCI runtime create failed: |runc create failed: |` +
@@ -116,9 +124,9 @@ type explanation struct {
 // names matches the names in a text of a component. Its first group matches words that look like
 // names. The other groups are names that only the words around them show.
 var names = regexp.MustCompile(strings.Join([]string{
-	`(\bi/o\b|\bmetadata\.labels\b|\bfork/exec\b|\baffinity/selector\b|\bconfig\.json\b|/sys/fs/cgroup/|\bmount\.\w+:|\b[a-z]+\.[a-z.]*k8s\.io\b)`,
+	`(\bi/o\b|\bmetadata\.labels\b|\bfork/exec\b|\baffinity/selector\b|\bconfig\.json\b|/sys/fs/cgroup/|/proc/sys/|\bpostIpamFailure "[^"]*"|"kube-root-ca\.crt"|\bmount\.\w+:|\b[a-z]+\.[a-z.]*k8s\.io\b)`,
 	`\\"[^"]*\\"`, `"(?:[^"\\]|\\.)*"`, `\B'[^']*'\B`, "`[^`]*`",
-	`\b(?:lookup|manifest for|CSINode|by Name|getting (?:snapshot|PVC|secret)|in namespace|find (?:key|user|group)|for quota:|image name|container registry) (\S+)`,
+	`(?:^|[^\w-])(?:lookup|manifest for|CSINode|by Name|getting (?:snapshot|PVC|secret)|in namespace|find (?:key|user|group)|for quota:|image name|container registry) (\S+)`,
 	`\bmanifest (\S+) in `, `\bContainer (\S+) was using`, `\bstat ([^:]+):`, `volumes=(\[[^\]]*\])`, `\btaint (\{[^}]*\})`,
 	`\S*[/@]\S*`, // paths, images and addresses
 	`\b[a-z0-9*][a-z0-9*-]*(?:\.[a-z0-9-]+)*:\w[\w.-]*`, // images with a tag, hosts with a port, and digests

@@ -19,6 +19,7 @@ func TestWordsHidesNames(t *testing.T) {
 		"a digest":                  {`layer sha256:403a: EOF`, `layer xxxxxx:xxxx: EOF`},
 		"an address":                {`dial tcp 10.0.4.3:403: i/o timeout`, `dial tcp xx.x.x.x:xxx: i/o timeout`},
 		"a host":                    {`lookup denied on dns.example: no such host`, `lookup xxxxxx on xxx.xxxxxxx: no such host`},
+		"a name like a word":        {`name a-lookup was not found`, `name a-lookup was not found`},
 		"a path":                    {`mkdir /a/no-space: denied`, `mkdir /x/xx-xxxxx: denied`},
 		"a taint":                   {`untolerated taint {anti-affinity: a b}`, `untolerated taint {xxxx-xxxxxxxx:xxxx}`},
 		"an identifier":             {`api error InvalidVolume.NotFound: x`, `api error InvalidVolume.NotFound: x`},
