@@ -34,8 +34,8 @@ type Findings struct {
 	Crash *diagnosis.Cause
 }
 
-// SetUpGrace is how long a kubelet's caches may lack what a pod mounts, a new node its network, or the
-// driver of a device its registration. setUpReasons are the causes then.
+// SetUpGrace is how long a node may need to set a pod up. Its caches can lack what the pod mounts. A
+// new node lacks its network and drivers. setUpReasons are the causes then.
 const SetUpGrace = 10 * time.Second
 
 var setUpReasons = []string{
