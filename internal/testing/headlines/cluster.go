@@ -59,7 +59,6 @@ func ofCluster() map[string]Row {
 			Happen: func(t testing.TB, k kubelet.Kubelet, pod *corev1.Pod) {
 				k.Running(t, pod, false)
 				taint(t, k.Client, pod.Spec.NodeName)
-				k.Deleted(t, pod)
 			},
 			Before: []Sentence{{diagnosis.ReasonTaintManagerEviction,
 				"the pod was deleted because its node has a taint that the pod does not tolerate: " +
@@ -73,7 +72,6 @@ func ofCluster() map[string]Row {
 			Happen: func(t testing.TB, k kubelet.Kubelet, pod *corev1.Pod) {
 				k.Running(t, pod, false)
 				preempt(t, k.Client, pod)
-				k.Deleted(t, pod)
 			},
 			Before: []Sentence{{diagnosis.ReasonPreempted,
 				"the pod was removed to make room for a pod of a higher priority: wait for free capacity, or use a higher priority"}},

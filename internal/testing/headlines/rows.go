@@ -26,7 +26,8 @@ type Row struct {
 	// Happen changes the pod, as a kubelet does. If it is nil, the test does not wait for a pod that
 	// has a node.
 	Happen func(t testing.TB, k kubelet.Kubelet, pod *corev1.Pod)
-	// Before are Warnings that come before the one that stays.
+	// Before are Warnings that come before the one that stays, because a component deletes the pod. The
+	// node confirms its end afterwards: real containers need some time to stop.
 	Before []Sentence
 	// Sentence is what the owner reads.
 	Sentence

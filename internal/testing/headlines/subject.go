@@ -65,12 +65,16 @@ func (r Row) Check(t *testing.T, s Subject) {
 	t.Helper()
 	g := NewWithT(t)
 	k := kubelet.Kubelet{Client: s.Cluster.Client}
+	warnings := func() []eventsv1.Event { return s.warnings(t) }
 	pod := &corev1.Pod{}
 	if r.Happen != nil {
 		pod = s.Pod()
 		r.Happen(t, k, pod)
 	}
-	warnings := func() []eventsv1.Event { return s.warnings(t) }
+	if len(r.Before) > 0 {
+		g.Eventually(warnings).WithTimeout(patience).Should(ContainElements(s.matchersOf(r.Before, pod)...))
+		k.Deleted(t, pod)
+	}
 	all := ConsistOf(s.expected(r, pod)...)
 	if r.Unsettled {
 		all = ContainElements(s.expected(r, pod)...)
@@ -95,6 +99,10 @@ func (s Subject) expected(r Row, pod *corev1.Pod) []any {
 	if !r.Waits {
 		sentences = append(sentences, r.Sentence)
 	}
+	return s.matchersOf(sentences, pod)
+}
+
+func (s Subject) matchersOf(sentences []Sentence, pod *corev1.Pod) []any {
 	matchers := []any{}
 	for _, want := range sentences {
 		matchers = append(matchers, And(
