@@ -165,7 +165,8 @@ func preempt(t testing.TB, c client.Client, victim *corev1.Pod) {
 			Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}},
 		}},
 	}
-	g.Expect(c.Create(t.Context(), pod)).To(Succeed())
+	// The API server admits the pod when its cache of classes contains the new one.
+	g.Eventually(func() error { return c.Create(t.Context(), pod) }).WithTimeout(patience).Should(Succeed())
 }
 
 // LostClaim creates the claim "data", whose volume an administrator has deleted.
