@@ -27,12 +27,20 @@ var volatileText = []*regexp.Regexp{
 
 // Identity returns a string that is equal for causes of the same failure, even if it
 // occurs in different pods of a workload. It ignores names, times, addresses and amounts
-// in use. It includes the reason, container, exit code, image and requested amounts.
+// in use, and obstacles that each change of another node or pod can add or remove. It includes
+// the reason, container, exit code, image and requested amounts.
 func (c *Cause) Identity() string {
-	return Identity(c.Reason, c.Object.Kind, c.Object.Name, c.Container, c.ExitCode, c.Sentence())
+	return steadyIdentity(c.Reason, c.Object, c.Container, c.ExitCode, c.Sentence())
 }
 
-// Identity returns the identity of a cause; see [Cause.Identity].
+func steadyIdentity(reason string, object Object, container string, code *int32, sentence string) string {
+	if reason == ReasonFailedScheduling {
+		sentence = lastingObstacles(sentence)
+	}
+	return Identity(reason, object.Kind, object.Name, container, code, sentence)
+}
+
+// Identity returns the identity of a cause with all its obstacles; see [Cause.Identity].
 func Identity(reason, kind, name, container string, code *int32, sentence string) string {
 	exit := ""
 	if code != nil {
@@ -94,7 +102,7 @@ type Failure struct {
 }
 
 func failureIdentity(l *Failure) string {
-	return Identity(l.Reason, l.Object.Kind, l.Object.Name, l.Container, l.ExitCode, l.Message)
+	return steadyIdentity(l.Reason, l.Object, l.Container, l.ExitCode, l.Message)
 }
 
 // Stabilize returns c so that it does not alternate with each retry. A failure at a later

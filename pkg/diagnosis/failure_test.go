@@ -100,17 +100,30 @@ func TestIdentity(t *testing.T) {
 	cause := func(message string) *Cause {
 		return &Cause{Reason: "X", Object: Object{"Pod", "web-abc12"}, Message: message}
 	}
+	noNode := func(text string) *Cause { return Diagnose(Workload{Pods: pods(newPod(unscheduled(text)))}).Cause }
+	const selector = "3 node(s) didn't match Pod's node affinity/selector"
 	for name, tc := range map[string]struct {
 		a, b *Cause
 		same bool
 	}{
-		"same cause":      {cause("x"), cause("x"), true},
-		"back-offs":       {cause("back-off 10s restarting"), cause("back-off 2m40s restarting"), true},
-		"addresses":       {cause("dial 10.0.0.1:8888: refused"), cause("dial 10.0.0.22:8888: refused"), true},
-		"v6 addresses":    {cause("dial [fd00::1]:8888: refused"), cause("dial [fd00::2]:8888: refused"), true},
-		"UIDs":            {cause("pod 3f1c9d7e-5a0b-4c38-9d5e-0d9c1f2b3a4e"), cause("pod 3f1c9d7e-5a0b-4c38-9d5e-0d9c1f2b3a4f"), true},
-		"usage of quotas": {cause("pods asked 1, used 3 of 4"), cause("pods asked 1, used 4 of 4"), true},
-		"nodes":           {cause("0/3 nodes: 2 Insufficient cpu, 1 node(s) had taints"), cause("0/4 nodes: 3 Insufficient cpu, 1 node(s) had taints"), true},
+		"a node is cordoned": {
+			noNode("0/3 nodes are available: 3 Insufficient cpu."), noNode("0/3 nodes are available: 1 node(s) were unschedulable, 2 Insufficient cpu."), true,
+		},
+		"a node starts": {
+			noNode("0/3 nodes are available: " + selector + "."),
+			noNode("0/4 nodes are available: 1 node(s) had untolerated taint {node.kubernetes.io/not-ready: }, " + selector + "."), true,
+		},
+		"another selector": {
+			noNode("0/3 nodes are available: 3 Insufficient cpu."), noNode("0/3 nodes are available: " + selector + "."), false,
+		},
+		"unknown obstacles": {noNode("0/3 nodes are available: 3 too old."), noNode("0/3 nodes are available: 3 too new."), false},
+		"same cause":        {cause("x"), cause("x"), true},
+		"back-offs":         {cause("back-off 10s restarting"), cause("back-off 2m40s restarting"), true},
+		"addresses":         {cause("dial 10.0.0.1:8888: refused"), cause("dial 10.0.0.22:8888: refused"), true},
+		"v6 addresses":      {cause("dial [fd00::1]:8888: refused"), cause("dial [fd00::2]:8888: refused"), true},
+		"UIDs":              {cause("pod 3f1c9d7e-5a0b-4c38-9d5e-0d9c1f2b3a4e"), cause("pod 3f1c9d7e-5a0b-4c38-9d5e-0d9c1f2b3a4f"), true},
+		"usage of quotas":   {cause("pods asked 1, used 3 of 4"), cause("pods asked 1, used 4 of 4"), true},
+		"nodes":             {cause("0/3 nodes: 2 Insufficient cpu, 1 node(s) had taints"), cause("0/4 nodes: 3 Insufficient cpu, 1 node(s) had taints"), true},
 		"another pod": {
 			&Cause{Reason: "X", Object: Object{"Pod", "web-abc12"}, Message: "kubectl logs web-abc12"}, &Cause{Reason: "X", Object: Object{"Pod", "web-def34"}, Message: "kubectl logs web-def34"}, true,
 		},

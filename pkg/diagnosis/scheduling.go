@@ -69,7 +69,7 @@ var (
 	// absent matches what exceedsLargestNode writes of a resource that no node offers.
 	absent = regexp.MustCompile(`\bno node offers ([\w./-]*\w)`)
 	// tooLarge matches what exceedsLargestNode writes of a request that no node can satisfy.
-	tooLarge = regexp.MustCompile(`the largest node has \S+ (?:of )?([\w./-]*\w); the pod requests`)
+	tooLarge = regexp.MustCompile(`the largest node has \S+ (?:of )?([\w./-]*\w); the pod requests [\w.]+`)
 	// nodeProblem matches taints that Kubernetes sets on nodes with a problem, and others that
 	// agents remove when they run. A toleration would be wrong.
 	nodeProblem = regexp.MustCompile(`untolerated taint \{(?:node\.(?:cloudprovider\.)?kubernetes\.io/|(?:startup|ignore)-taint\.cluster-autoscaler\.kubernetes\.io/|` +
@@ -347,6 +347,28 @@ func schedulingAdviceFor(nodes, note string, exceeded []string) string {
 		}
 	}
 	return strings.Join(advice, "; ")
+}
+
+// passing matches obstacles that come and go with the state of nodes and of other pods.
+var passing = regexp.MustCompile(`^(?:Insufficient |untolerated taint|taints? that the pod didn't|Too many pods|` +
+	`were unschedulable|had unknown conditions|volume count|CSI driver is not installed)`)
+
+// lastingObstacles returns the obstacles in the sentence of a cause that are not passing. It returns
+// the sentence if it contains no known obstacle.
+func lastingObstacles(sentence string) string {
+	known := false
+	var lasting []string
+	for _, a := range schedulingAdvice {
+		text := a.text.FindString(sentence)
+		known = known || text != ""
+		if text != "" && !passing.MatchString(text) {
+			lasting = append(lasting, text)
+		}
+	}
+	if !known {
+		return sentence
+	}
+	return strings.Join(lasting, ", ")
 }
 
 // exceedsLargestNode compares the pod's requests with the largest node, for resources

@@ -5,9 +5,7 @@ import (
 	"testing"
 
 	. "github.com/onsi/gomega"
-	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -31,49 +29,10 @@ func TestKubectlDescribeShowsEveryCauseToTheOwner(t *testing.T) {
 		reason string
 		words  []string
 	}{
-		"no node has the label": {
-			spec: impatient + "template: {spec: {nodeSelector: {no: such}}}", reason: diagnosis.ReasonFailedScheduling,
-		},
-		"no node is large enough": {
-			spec: impatient + "resources: {requests: {cpu: '640'}}", reason: diagnosis.ReasonFailedScheduling, words: []string{"640"},
-		},
-		"every node is tainted": {
-			spec:    impatient + "template: {spec: {nodeSelector: {kubernetes.io/hostname: tainted}}}",
-			prepare: (*scene).taintedNode, reason: diagnosis.ReasonFailedScheduling, words: []string{"taint"},
-		},
-		"the quota has no room": {
-			prepare: func(s *scene) { s.quota("none", corev1.ResourcePods, "0") },
-			reason:  diagnosis.ReasonQuotaExceeded, words: []string{"none"},
-		},
 		"the quota has no room for the claim": {
 			spec:    "storage: {size: 10Gi}",
 			prepare: func(s *scene) { s.quota("small", corev1.ResourceRequestsStorage, "1Gi") },
 			reason:  diagnosis.ReasonQuotaExceeded, words: []string{"small"},
-		},
-		"another pod uses the quota": {
-			spec: "resources: {requests: {memory: 2Gi}}",
-			prepare: func(s *scene) {
-				s.quota("team", corev1.ResourceRequestsMemory, "4Gi")
-				s.podWith("etl", corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("3Gi")})
-			},
-			reason: diagnosis.ReasonQuotaExceeded, words: []string{"pods that use most: etl (3Gi): request less"},
-		},
-		"the request exceeds a LimitRange": {
-			spec: "resources: {requests: {cpu: '4'}, limits: {cpu: '4'}}",
-			prepare: func(s *scene) {
-				s.limits(corev1.LimitRangeItem{Max: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2")}})
-			},
-			reason: diagnosis.ReasonAdmissionDenied, words: []string{`LimitRange "sizes" of the namespace forbids it: maximum cpu usage per Container is 2, but limit is 4`},
-		},
-		"an admission policy denies the pod": {
-			prepare: func(s *scene) { s.Deny(s.t, s.namespace, "pods", "'no pods today'", admissionregistrationv1.Create) },
-			reason:  diagnosis.ReasonAdmissionDenied, words: []string{"no pods today"},
-		},
-		"an admission policy denies the pod with a long text": {
-			prepare: func(s *scene) {
-				s.Deny(s.t, s.namespace, "pods", "'"+strings.Repeat("no pods today, ", 200)+"nor tomorrow'", admissionregistrationv1.Create)
-			},
-			reason: diagnosis.ReasonAdmissionDenied, words: []string{"no pods today, no pods today"},
 		},
 		"the storage class does not exist": {
 			spec: impatient + "storage: {size: 1Gi, storageClassName: nowhere}", reason: diagnosis.ReasonProvisioningFailed, words: []string{"nowhere"},
@@ -83,93 +42,6 @@ func TestKubectlDescribeShowsEveryCauseToTheOwner(t *testing.T) {
 		},
 		"the claim does not exist": {
 			spec: impatient + "storage: {existingClaim: lost}", reason: diagnosis.ReasonClaimNotFound, words: []string{"lost"},
-		},
-		"a volume cannot be mounted": {
-			happen: func(s *scene, pod *corev1.Pod) {
-				s.kubelet.Waiting(s.t, pod, "ContainerCreating", "")
-				s.kubelet.Event(s.t, pod, "FailedMount", "", `MountVolume.SetUp failed for volume "extra" : configmap "settings" not found`)
-			},
-			reason: diagnosis.ReasonFailedMount, words: []string{"settings"},
-		},
-		"the image does not exist": {
-			happen: func(s *scene, pod *corev1.Pod) {
-				s.kubelet.Waiting(s.t, pod, "ErrImagePull", `rpc error: code = NotFound desc = failed to pull and unpack image "example.org/nb:nope": failed to resolve reference "example.org/nb:nope": example.org/nb:nope: not found`)
-			},
-			reason: diagnosis.ReasonErrImagePull, words: []string{"no such image"},
-		},
-		"the image may not be pulled": {
-			happen: func(s *scene, pod *corev1.Pod) {
-				s.kubelet.Waiting(s.t, pod, "ImagePullBackOff", `Back-off pulling image "example.org/private:1": ErrImagePull: failed to pull and unpack image "example.org/private:1": pull access denied, repository does not exist or may require authorization: authorization failed: no basic auth credentials`)
-			},
-			reason: diagnosis.ReasonImagePullBackOff, words: []string{"imagePullSecrets"},
-		},
-		"a key of a ConfigMap is missing": {
-			happen: func(s *scene, pod *corev1.Pod) {
-				s.kubelet.Waiting(s.t, pod, "CreateContainerConfigError", "couldn't find key theme in ConfigMap "+pod.Namespace+"/settings")
-			},
-			reason: diagnosis.ReasonCreateContainerConfigError, words: []string{"theme", "settings"},
-		},
-		"the server crashes": {
-			happen: func(s *scene, pod *corev1.Pod) { s.kubelet.Crashed(s.t, pod, "Error", 3) },
-			reason: diagnosis.ReasonCrashLoopBackOff, words: []string{"exit code 3"},
-		},
-		"the server runs out of memory": {
-			happen: func(s *scene, pod *corev1.Pod) { s.kubelet.Crashed(s.t, pod, "OOMKilled", 137) },
-			reason: diagnosis.ReasonOOMKilled, words: []string{"memory"},
-		},
-		"the server fails its liveness probe": {
-			happen: func(s *scene, pod *corev1.Pod) {
-				s.kubelet.Event(s.t, pod, "Unhealthy", "spec.containers{notebook}", `Liveness probe failed: Get "http://10.0.0.9:8888/api": context deadline exceeded`)
-				s.kubelet.Event(s.t, pod, "Killing", "spec.containers{notebook}", "Container notebook failed liveness probe, will be restarted")
-				s.kubelet.Crashed(s.t, pod, "Completed", 0)
-				s.kubelet.Crashed(s.t, pod, "Error", 143)
-			},
-			reason: diagnosis.ReasonCrashLoopBackOff, words: []string{"liveness probe failed"},
-		},
-		"the image is for another architecture": {
-			happen: func(s *scene, pod *corev1.Pod) {
-				s.kubelet.Waiting(s.t, pod, "RunContainerError", `failed to create containerd task: failed to create shim task: OCI runtime create failed: runc create failed: unable to start container process: error during container init: exec: "/lab": exec format error: unknown`)
-			},
-			reason: diagnosis.ReasonRunContainerError, words: []string{"CPU architecture"},
-		},
-		"the node has no network": {
-			happen: func(s *scene, pod *corev1.Pod) {
-				s.kubelet.Waiting(s.t, pod, "ContainerCreating", "")
-				s.kubelet.Event(s.t, pod, "FailedCreatePodSandBox", "", `Failed to create pod sandbox: rpc error: code = Unknown desc = failed to setup network for sandbox "5a": plugin type="bridge" failed (add): failed to allocate for range 0: no IP addresses available in range set: 10.244.1.1-10.244.1.254`)
-			},
-			reason: diagnosis.ReasonFailedCreatePodSandBox, words: []string{"no free IP address"},
-		},
-		"another node has the volume": {
-			happen: func(s *scene, pod *corev1.Pod) {
-				s.kubelet.Waiting(s.t, pod, "ContainerCreating", "")
-				s.kubelet.Event(s.t, pod, "FailedAttachVolume", "", `Multi-Attach error for volume "pvc-1" Volume is already used by pod(s) web-0, web-1`)
-			},
-			reason: diagnosis.ReasonFailedAttachVolume, words: []string{"web-0, web-1"},
-		},
-		"a Secret with the credentials does not exist": {
-			happen: func(s *scene, pod *corev1.Pod) {
-				s.kubelet.Event(s.t, pod, "FailedToRetrieveImagePullSecret", "", "Unable to retrieve some image pull secrets (login); attempting to pull the image may not succeed.")
-				s.kubelet.Waiting(s.t, pod, "ErrImagePull", `failed to pull and unpack image "example.org/private:1": pull access denied, repository does not exist or may require authorization`)
-			},
-			reason: diagnosis.ReasonErrImagePull, words: []string{`the node cannot read the Secret "login" in imagePullSecrets`, "check that it exists in this namespace"},
-		},
-		"another claim has no volume": {
-			spec: impatient + "template: {spec: {volumes: [{name: data, persistentVolumeClaim: {claimName: data}}]}}",
-			prepare: func(s *scene) {
-				s.make(&corev1.PersistentVolumeClaim{
-					ObjectMeta: metav1.ObjectMeta{Name: "data"},
-					Spec: corev1.PersistentVolumeClaimSpec{
-						StorageClassName: new("nowhere"), AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
-						Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
-					},
-				})
-			},
-			reason: diagnosis.ReasonProvisioningFailed, words: []string{"nowhere", "data"},
-		},
-		"the volume is in another zone": {
-			spec:    impatient + "storage: {existingClaim: home}",
-			prepare: func(s *scene) { s.ClaimElsewhere(s.t, s.namespace, "home") },
-			reason:  diagnosis.ReasonFailedScheduling, words: []string{`claim "home" has volume`, "in zone zone-gone, where the cluster has no node"},
 		},
 		"an init container does not end": {
 			spec:   "progressDeadlineSeconds: 1\ntemplate: {metadata: {annotations: {bongsu-local/simulate: none}}, spec: {initContainers: [{name: fetch, image: 'example.org/fetch:1'}]}}\n",
@@ -249,54 +121,10 @@ func TestKubectlDescribeShowsEveryCauseToTheOwner(t *testing.T) {
 	}
 }
 
-func (s *scene) taintedNode() {
-	s.t.Helper()
-	err := s.Client.Create(s.t.Context(), &corev1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: "tainted", Labels: map[string]string{corev1.LabelHostname: "tainted", corev1.LabelTopologyZone: "local-a"}},
-		Spec:       corev1.NodeSpec{Taints: []corev1.Taint{{Key: "only", Value: "others", Effect: corev1.TaintEffectNoSchedule}}},
-	})
-	s.g.Expect(err).NotTo(HaveOccurred())
-}
-
-// The user does not find this limit in the Jupyter.
-func TestALimitThatALimitRangeSetsIsExplained(t *testing.T) {
-	t.Parallel()
-	s := newScene(t)
-	s.limits(corev1.LimitRangeItem{Default: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2")}})
-	s.create("resources: {requests: {cpu: '4'}}")
-	const want = `must be less than or equal to cpu limit of 2; this is the limit that LimitRange "sizes" sets if a container has none: set a limit of cpu, or request less`
-	s.g.Eventually(s.describer()).WithTimeout(patience).Should(WithTransform(oneLine, And(
-		ContainSubstring("Message: the pod cannot be created: "), ContainSubstring("Warning FailedToCreatePod"), ContainSubstring(want))))
-}
-
-// podWith creates a pod of another owner in the namespace.
-func (s *scene) podWith(name string, requests corev1.ResourceList) {
-	s.t.Helper()
-	s.make(&corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: name},
-		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "example.org/etl:1", Resources: corev1.ResourceRequirements{Requests: requests}}}},
-	})
-}
-
-// limits creates a LimitRange for the containers of the namespace, which is in force at once.
-func (s *scene) limits(item corev1.LimitRangeItem) {
-	s.t.Helper()
-	item.Type = corev1.LimitTypeContainer
-	s.make(&corev1.LimitRange{ObjectMeta: metav1.ObjectMeta{Name: "sizes"}, Spec: corev1.LimitRangeSpec{Limits: []corev1.LimitRangeItem{item}}})
-}
-
 // quota bounds the namespace, and returns when it is in force.
 func (s *scene) quota(name string, of corev1.ResourceName, amount string) {
 	s.t.Helper()
-	s.make(&corev1.ResourceQuota{
-		ObjectMeta: metav1.ObjectMeta{Name: name},
-		Spec:       corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{of: resource.MustParse(amount)}},
-	})
-	s.g.Eventually(func() (corev1.ResourceList, error) {
-		var quota corev1.ResourceQuota
-		err := s.Client.Get(s.t.Context(), keyOf(s.namespace, name), &quota)
-		return quota.Status.Hard, err
-	}).ShouldNot(BeEmpty())
+	headlines.Quota(s.t, s.Client, s.namespace, name, of, amount)
 }
 
 // The states of pods are those that other kinds share.

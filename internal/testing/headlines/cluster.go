@@ -28,6 +28,33 @@ func ofCluster() map[string]Row {
 			Sentence: Sentence{diagnosis.ReasonFailedCreate,
 				`the pod cannot be created: PriorityClass "nowhere" does not exist: use one of …system-cluster-critical, system-node-critical`},
 		},
+		"no node has the label": {
+			PodSpec: "nodeSelector: {no: such}",
+			Sentence: Sentence{diagnosis.ReasonFailedScheduling,
+				`no node can take the pod: …didn't match Pod's node affinity/selector…: …correct nodeSelector and affinity, or ask the cluster's administrator for the labels of the nodes`},
+		},
+		"no node is large enough": {
+			PodSpec: "containers: [{name: CONTAINER, resources: {requests: {cpu: '640'}}}]",
+			Sentence: Sentence{diagnosis.ReasonFailedScheduling,
+				`no node can take the pod: …Insufficient cpu… (…the pod requests 640…): request less CPU, or ask the cluster's administrator for larger nodes`},
+		},
+		"every suitable node is tainted": {
+			PodSpec: "nodeSelector: {kubernetes.io/hostname: tainted-NAMESPACE}",
+			Prepare: taintedNode,
+			Sentence: Sentence{diagnosis.ReasonFailedScheduling,
+				`no node can take the pod: …untolerated taint…(…only=others…): …`},
+		},
+		"the storage class of a claim does not exist": {
+			PodSpec:  "volumes: [{name: data, persistentVolumeClaim: {claimName: data}}]",
+			Prepare:  claimWithoutClass,
+			Sentence: Sentence{diagnosis.ReasonProvisioningFailed, `…claim "data"…StorageClass "nowhere" does not exist…`},
+		},
+		"the volume of a claim is in another zone": {
+			PodSpec: "volumes: [{name: data, persistentVolumeClaim: {claimName: data}}]",
+			Prepare: func(t testing.TB, c *cluster.Cluster, namespace string) { c.ClaimElsewhere(t, namespace, "data") },
+			Sentence: Sentence{diagnosis.ReasonFailedScheduling,
+				`no node can take the pod: …(claim "data" has volume …in zone zone-gone, where the cluster has no node): …ask the cluster's administrator for a node there, or restore the data to another volume…`},
+		},
 		"the volume of a claim is gone": {
 			PodSpec: "volumes: [{name: data, persistentVolumeClaim: {claimName: data}}]",
 			Prepare: func(t testing.TB, c *cluster.Cluster, namespace string) { LostClaim(t, c.Client, namespace) },
@@ -36,7 +63,7 @@ func ofCluster() map[string]Row {
 		},
 		"no device is free": {
 			PodSpec: "resourceClaims: [{name: gpu, resourceClaimName: one-gpu}]",
-			Prepare: claimWithoutDevice, Unsettled: true,
+			Prepare: claimWithoutDevice,
 			Sentence: Sentence{diagnosis.ReasonFailedScheduling,
 				`no node can take the pod: …cannot allocate all claims…(no free device matches ResourceClaim "one-gpu"…): ` +
 					`…check the device classes and selectors of its ResourceClaims, or wait until a device is free…`},
@@ -55,7 +82,7 @@ func ofCluster() map[string]Row {
 				`node "NODE" of the pod does not respond: wait until the node is back or the pod is recreated on another node; if the problem persists, ask the cluster's administrator`},
 		},
 		"a taint of the node deletes the pod": {
-			Node: &Node{}, Unsettled: true,
+			Node: &Node{},
 			Happen: func(t testing.TB, k kubelet.Kubelet, pod *corev1.Pod) {
 				k.Running(t, pod, false)
 				taint(t, k.Client, pod.Spec.NodeName)
@@ -68,7 +95,7 @@ func ofCluster() map[string]Row {
 		},
 		"a pod of a higher priority needs the node": {
 			PodSpec: "containers: [{name: CONTAINER, resources: {requests: {cpu: '1'}}}]",
-			Node:    &Node{}, Unsettled: true,
+			Node:    &Node{},
 			Happen: func(t testing.TB, k kubelet.Kubelet, pod *corev1.Pod) {
 				k.Running(t, pod, false)
 				preempt(t, k.Client, pod)
@@ -169,6 +196,32 @@ func preempt(t testing.TB, c client.Client, victim *corev1.Pod) {
 	g.Eventually(func() error { return c.Create(t.Context(), pod) }).WithTimeout(patience).Should(Succeed())
 }
 
+// taintedNode creates a node that no pod tolerates.
+func taintedNode(t testing.TB, c *cluster.Cluster, namespace string) {
+	t.Helper()
+	name := "tainted-" + namespace
+	node := &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{corev1.LabelHostname: name, corev1.LabelTopologyZone: "local-a"}},
+		Spec:       corev1.NodeSpec{Taints: []corev1.Taint{{Key: "only", Value: "others", Effect: corev1.TaintEffectNoSchedule}}},
+	}
+	NewWithT(t).Expect(c.Client.Create(t.Context(), node)).To(Succeed())
+	t.Cleanup(func() { _ = c.Client.Delete(context.Background(), node) })
+}
+
+// claimWithoutClass creates the claim "data", whose storage class does not exist.
+func claimWithoutClass(t testing.TB, c *cluster.Cluster, namespace string) {
+	t.Helper()
+	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "data"}}
+	claim.Spec = corev1.PersistentVolumeClaimSpec{
+		StorageClassName: new("nowhere"), AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, Resources: oneGi(),
+	}
+	NewWithT(t).Expect(c.Client.Create(t.Context(), claim)).To(Succeed())
+}
+
+func oneGi() corev1.VolumeResourceRequirements {
+	return corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}}
+}
+
 // LostClaim creates the claim "data", whose volume an administrator has deleted.
 func LostClaim(t testing.TB, c client.Client, namespace string) {
 	t.Helper()
@@ -177,7 +230,7 @@ func LostClaim(t testing.TB, c client.Client, namespace string) {
 	}}
 	claim.Spec = corev1.PersistentVolumeClaimSpec{
 		StorageClassName: new(""), VolumeName: "gone-" + namespace, AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
-		Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
+		Resources: oneGi(),
 	}
 	g := NewWithT(t)
 	g.Expect(c.Create(t.Context(), claim)).To(Succeed())

@@ -17,7 +17,8 @@ import (
 
 // Row is one state of a pod.
 type Row struct {
-	// PodSpec is the part of the pod's spec that the owner sets, in YAML. It can contain CONTAINER.
+	// PodSpec is the part of the pod's spec that the owner sets, in YAML. It can contain CONTAINER
+	// and NAMESPACE.
 	PodSpec string
 	// Prepare is called before the object is created. It can be nil.
 	Prepare func(t testing.TB, c *cluster.Cluster, namespace string)
@@ -33,9 +34,6 @@ type Row struct {
 	Sentence
 	// Waits means that the state is normal for some time: it is no failure yet.
 	Waits bool
-	// Unsettled means that the sentence names other nodes, so that there is a Warning for each change
-	// of them.
-	Unsettled bool
 	// Replaced means that the pod has ended, and that its controller creates another one.
 	Replaced bool
 }
@@ -50,71 +48,16 @@ const image = "containers: [{name: CONTAINER, image: 'example.org/work:1'}]"
 // Rows returns the states by name.
 func Rows() map[string]Row {
 	rows := map[string]Row{}
-	maps.Copy(rows, lasting())
+	maps.Copy(rows, ofImages())
+	maps.Copy(rows, ofContainers())
+	maps.Copy(rows, ofSetUp())
+	maps.Copy(rows, ofLimits())
 	maps.Copy(rows, ofCluster())
 	for name, row := range ended() {
 		row.Replaced = true
 		rows[name] = row
 	}
 	return rows
-}
-
-// lasting are states in which the pod stays.
-func lasting() map[string]Row {
-	return map[string]Row{
-		"the name of the image is invalid": {
-			PodSpec: "containers: [{name: CONTAINER, image: 'example.org/Work'}]",
-			Happen: waiting("InvalidImageName",
-				`Failed to apply default image tag "example.org/Work": couldn't parse image name "example.org/Work": invalid reference format: repository name (Work) must be lowercase`),
-			Sentence: Sentence{diagnosis.ReasonInvalidImageName, `image "example.org/Work" of container "CONTAINER" has an invalid name: write it as REGISTRY/NAME:TAG in lower case`},
-		},
-		"the image must be on the node and is not": {
-			PodSpec:  image,
-			Happen:   waiting("ErrImageNeverPull", `Container image "example.org/work:1" is not present with pull policy of Never`),
-			Sentence: Sentence{diagnosis.ReasonErrImageNeverPull, `image "example.org/work:1" of container "CONTAINER" is not on the node, and imagePullPolicy is Never: set imagePullPolicy to IfNotPresent`},
-		},
-		"the node pulls too many images": {
-			PodSpec: image, Happen: waiting("ErrImagePull", "pull QPS exceeded"), Sentence: Sentence{diagnosis.ReasonErrImagePull, `image "example.org/work:1" of container "CONTAINER" cannot be pulled: the node pulls too many images at once: wait`},
-		},
-		"the image has no command": {
-			Happen:   waiting("CreateContainerError", `failed to generate container "5a" spec: failed to generate spec: no command specified`),
-			Sentence: Sentence{diagnosis.ReasonCreateContainerError, `container "CONTAINER" cannot be started: neither the container nor its image specifies a command: set command`},
-		},
-		"the user may not enter the working directory": {
-			PodSpec: "containers: [{name: CONTAINER, workingDir: /home/ana}]",
-			Happen: waiting("RunContainerError", `failed to create containerd task: failed to create shim task: OCI runtime create failed: runc create failed: `+
-				`unable to start container process: error during container init: chdir to cwd ("/home/ana") set in config.json failed: permission denied: unknown`),
-			Sentence: Sentence{diagnosis.ReasonRunContainerError, `container "CONTAINER" cannot be started: its user cannot enter its working directory /home/ana: ` +
-				`change workingDir or securityContext.runAsUser, or the permissions in the image`},
-		},
-		"the container has ended": {
-			Happen:   func(t testing.TB, k kubelet.Kubelet, pod *corev1.Pod) { k.Ended(t, pod, "Error", 3) },
-			Sentence: Sentence{diagnosis.ReasonError, `container "CONTAINER" ended with exit code 3: check its log (kubectl logs -n NAMESPACE POD -c CONTAINER --previous)`},
-		},
-		"the pod exceeds its own memory limit": {
-			PodSpec: "resources: {limits: {memory: 1Gi}}",
-			Happen:  func(t testing.TB, k kubelet.Kubelet, pod *corev1.Pod) { k.Crashed(t, pod, "OOMKilled", 137) },
-			Sentence: Sentence{diagnosis.ReasonOOMKilled, `container "CONTAINER" was killed because the pod used more memory than its limit of 1Gi: ` +
-				`raise spec.resources.limits.memory of the pod, or reduce its memory use`},
-		},
-		"the node cannot prepare a device": {
-			Happen: event("FailedPrepareDynamicResources",
-				"Failed to prepare dynamic resources: prepare dynamic resources: NodePrepareResources failed for ResourceClaim one-gpu: gpu 0 is broken"),
-			Sentence: Sentence{diagnosis.ReasonFailedPrepareDynamicResources, `the node cannot set up the pod: it cannot prepare the devices of ResourceClaim "one-gpu": gpu 0 is broken: ` +
-				`wait; if the problem persists, ask the cluster's administrator`},
-		},
-		"the driver of a device does not run": {
-			Happen: event("FailedPrepareDynamicResources",
-				"Failed to prepare dynamic resources: prepare dynamic resources: DRA driver gpu.example.com is not registered"),
-			Sentence: Sentence{diagnosis.ReasonFailedPrepareDynamicResources, `the node cannot set up the pod: driver gpu.example.com of its ResourceClaims does not run on the node: ` +
-				`wait until it runs; if the problem persists, ask the cluster's administrator`},
-		},
-		"the driver of a volume does not run": {
-			Happen: event("FailedMount",
-				`MountVolume.MountDevice failed for volume "pvc-1" : kubernetes.io/csi: attacher.MountDevice failed to create newCsiDriverClient: driver name csi.example.com not found in the list of registered CSI drivers`),
-			Sentence: Sentence{diagnosis.ReasonFailedMount, `volume "pvc-1" cannot be mounted: the storage driver csi.example.com does not run on the pod's node: wait until it runs; if the problem persists, ask the cluster's administrator`},
-		},
-	}
 }
 
 // ended are states in which the pod has ended.
