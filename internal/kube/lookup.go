@@ -18,7 +18,7 @@ type Lookup struct {
 }
 
 const (
-	// maxLookup limits a list of quotas, LimitRanges or pods in bytes, if [LimitResponses] wraps the
+	// maxLookup limits a list of quotas, LimitRanges, pods or claims in bytes, if [LimitResponses] wraps the
 	// connection.
 	maxLookup = 8 << 20
 	// maxNamed is how many objects of a kind are read. A message names some of them.
@@ -63,6 +63,13 @@ func (l *Lookup) LimitRanges() ([]corev1.LimitRange, error) {
 // Pods implements diagnosis.Lookup.
 func (l *Lookup) Pods() ([]corev1.Pod, error) {
 	var list corev1.PodList
+	err := l.list(&list)
+	return list.Items, err
+}
+
+// Claims implements diagnosis.Lookup.
+func (l *Lookup) Claims() ([]corev1.PersistentVolumeClaim, error) {
+	var list corev1.PersistentVolumeClaimList
 	err := l.list(&list)
 	return list.Items, err
 }

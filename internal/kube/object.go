@@ -104,12 +104,12 @@ func NodesOf(ctx context.Context, r client.Reader, pods []*corev1.Pod) ([]corev1
 	return nodes, nil
 }
 
-// VolumesOf reads the volumes of the claims of pods for which [diagnosis.NeedsVolumes] is true. Those
+// VolumesOf reads the volumes of the claims of pods for which [diagnosis.Workload.NeedsVolumes] is true. Those
 // that do not exist are left out.
-func VolumesOf(ctx context.Context, r client.Reader, pods []*corev1.Pod) ([]*corev1.PersistentVolume, error) {
+func VolumesOf(ctx context.Context, r client.Reader, w *diagnosis.Workload) ([]*corev1.PersistentVolume, error) {
 	var claims []client.ObjectKey
-	for _, pod := range pods {
-		if !diagnosis.NeedsVolumes(pod) {
+	for _, pod := range w.Pods {
+		if !w.NeedsVolumes(pod) {
 			continue
 		}
 		for _, name := range diagnosis.ClaimsOf(pod) {

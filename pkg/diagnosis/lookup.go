@@ -18,10 +18,13 @@ type Lookup interface {
 	LimitRanges() ([]corev1.LimitRange, error)
 	// Pods returns all pods of the namespace, also those of others.
 	Pods() ([]corev1.Pod, error)
+	// Claims returns all claims of the namespace, also those of others.
+	Claims() ([]corev1.PersistentVolumeClaim, error)
 }
 
 // Complete adds what users could look up themselves, if they may. For a class that does not exist,
-// this is which ones do. For an exceeded quota, it is the present usage, and the pods that use most.
+// this is which ones do. For an exceeded quota, it is the present usage, and the
+// pods or claims that use most.
 // A LimitRange is named. If a read fails, a message stays as it is.
 func (d *Diagnosis) Complete(l Lookup) {
 	if d.Cause != nil {

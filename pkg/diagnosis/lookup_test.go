@@ -19,6 +19,8 @@ type fakeLookup struct {
 	rangesErr  error
 	pods       []*corev1.Pod
 	podsUnread bool
+	// claims can be read if they are not nil.
+	claims []corev1.PersistentVolumeClaim
 }
 
 func (f fakeLookup) Classes(kind string) ([]string, error) {
@@ -41,6 +43,13 @@ func (f fakeLookup) Pods() (pods []corev1.Pod, err error) {
 		pods = append(pods, *p)
 	}
 	return pods, nil
+}
+
+func (f fakeLookup) Claims() (claims []corev1.PersistentVolumeClaim, err error) {
+	if f.claims == nil {
+		return nil, errors.New("forbidden")
+	}
+	return f.claims, nil
 }
 
 // noLookup implements Lookup for causes that need none.

@@ -106,6 +106,8 @@ var mountRules = []rule{
 		`volume "${1}" cannot be mounted, because its file system cannot be resized: ${2}`, administratorLater, true},
 	{regexp.MustCompile(`NodeAffinity check failed ` + namesVolume),
 		`volume "${1}" cannot be mounted: the pod's node cannot use it`, "delete the pod, so that it is scheduled again, and do not set nodeName", false},
+	{regexp.MustCompile(mayNameVolume + ` : \[((?:(?:configmap|secret) "[^"]+" not found(?:, )?){2,})\]$`),
+		`volume "${1}" cannot be mounted: ${2}`, "create them, or correct their names", false},
 	{regexp.MustCompile(mayNameVolume + `.*configmap "([^"]+)" not found`),
 		`volume "${1}" cannot be mounted: ConfigMap "${2}" does not exist`, "create it, or correct its name", false},
 	{regexp.MustCompile(mayNameVolume + `.*secret "([^"]+)" not found`),

@@ -14,10 +14,17 @@ import (
 var volumeAffinity = regexp.MustCompile(`volume node affinity|no available volume zone|PersistentVolume's node affinity`)
 
 // NeedsVolumes reports whether nodes cannot take a pod because of its volumes. The diagnosis then
-// says where they are, if [Workload.Volumes] contains them.
-func NeedsVolumes(p *corev1.Pod) bool {
+// says where they are, if [Workload.Volumes] contains them. The scheduler's Event can be known before
+// the condition of the pod.
+func (w *Workload) NeedsVolumes(p *corev1.Pod) bool {
+	if p.Spec.NodeName != "" {
+		return false
+	}
 	c := condition(p, corev1.PodScheduled)
-	return p.Spec.NodeName == "" && c != nil && c.Status == corev1.ConditionFalse && volumeAffinity.MatchString(c.Message)
+	return c != nil && c.Status == corev1.ConditionFalse && volumeAffinity.MatchString(c.Message) ||
+		slices.ContainsFunc(w.Events, func(e Event) bool {
+			return e.Regarding == Object{kindPod, p.Name} && e.Reason == "FailedScheduling" && volumeAffinity.MatchString(e.Note)
+		})
 }
 
 // These texts follow the place of a volume.

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/utils/ptr"
 )
 
 // ExceededQuota is what the API server says about an exceeded quota. Used is without what was requested.
@@ -42,7 +43,7 @@ const isExceeded = ": ResourceQuota "
 // canFit reports whether the request fits an unused quota.
 func (q *ExceededQuota) canFit() bool { return fitsQuota(q.Requested, nil, q.Limited) }
 
-// completeQuota adds the present usage of the quota, and the pods that use most of it.
+// completeQuota adds the present usage of the quota, and the pods or claims that use most of it.
 func (c *Cause) completeQuota(l Lookup) {
 	quotas, err := l.Quotas()
 	i := slices.IndexFunc(quotas, func(q corev1.ResourceQuota) bool { return q.Name == c.Quota.Name })
@@ -57,31 +58,74 @@ func (c *Cause) completeQuota(l Lookup) {
 	if len(exceeded) == 0 || !now.canFit() {
 		return
 	}
-	pods, err := l.Pods()
-	if err != nil {
-		return
+	kind, users := "pods", podUsers(l, &quotas[i])
+	if strings.HasSuffix(string(exceeded[0]), string(corev1.ResourceRequestsStorage)) {
+		kind, users = "claims", claimUsers(l)
 	}
-	counts := podsOf(&quotas[i])
-	pods = slices.DeleteFunc(pods, func(p corev1.Pod) bool { return !counts(&p) })
-	if users := quotaUsers(pods, exceeded); users != "" {
-		c.Message += "; pods that use most: " + users
+	if named := nameUsers(users, exceeded); named != "" {
+		c.Message += "; " + kind + " that use most: " + named
 	}
 }
 
-// maxQuotaUsers is how many pods a message about an exceeded quota names.
+// quotaUser is an object that uses resources of a quota.
+type quotaUser struct {
+	name string
+	uses func(corev1.ResourceName) resource.Quantity
+}
+
+// podUsers returns the pods that a quota counts, if they can be read.
+func podUsers(l Lookup, q *corev1.ResourceQuota) []quotaUser {
+	pods, err := l.Pods()
+	if err != nil {
+		return nil
+	}
+	counts := podsOf(q)
+	var users []quotaUser
+	for i := range pods {
+		if p := &pods[i]; counts(p) {
+			users = append(users, quotaUser{p.Name, func(name corev1.ResourceName) resource.Quantity { return quotaUse(p, name) }})
+		}
+	}
+	return users
+}
+
+// claimUsers returns the claims of the namespace, if they can be read.
+func claimUsers(l Lookup) []quotaUser {
+	claims, err := l.Claims()
+	if err != nil {
+		return nil
+	}
+	var users []quotaUser
+	for i := range claims {
+		users = append(users, quotaUser{claims[i].Name, func(name corev1.ResourceName) resource.Quantity { return storageUse(&claims[i], name) }})
+	}
+	return users
+}
+
+// storageUse returns how much of a quota's resource a claim uses. The name of the resource can begin
+// with that of a storage class.
+func storageUse(c *corev1.PersistentVolumeClaim, name corev1.ResourceName) resource.Quantity {
+	switch string(name) {
+	case string(corev1.ResourceRequestsStorage), ptr.Deref(c.Spec.StorageClassName, "") + ofClass + string(corev1.ResourceRequestsStorage):
+		return c.Spec.Resources.Requests[corev1.ResourceStorage]
+	}
+	return resource.Quantity{}
+}
+
+// maxQuotaUsers is how many pods or claims a message about an exceeded quota names.
 const maxQuotaUsers = 3
 
-// quotaUsers names the pods that use most of the first of the resources that any of them uses.
-func quotaUsers(pods []corev1.Pod, resources []corev1.ResourceName) string {
+// nameUsers names those that use most of the first of the resources that any of them uses.
+func nameUsers(all []quotaUser, resources []corev1.ResourceName) string {
 	type user struct {
 		name   string
 		amount resource.Quantity
 	}
 	for _, name := range resources {
 		var users []user
-		for i := range pods {
-			if amount := quotaUse(&pods[i], name); !amount.IsZero() {
-				users = append(users, user{pods[i].Name, amount})
+		for _, u := range all {
+			if amount := u.uses(name); !amount.IsZero() {
+				users = append(users, user{u.name, amount})
 			}
 		}
 		slices.SortFunc(users, func(a, b user) int {
@@ -184,7 +228,9 @@ func parseAmounts(text string) corev1.ResourceList {
 // What the names of a quota's resources that count objects begin or end with.
 const (
 	countPrefix  = "count/"
-	ofClassLimit = ".storageclass.storage.k8s.io/persistentvolumeclaims"
+	ofClassLimit = ofClass + "persistentvolumeclaims"
+	// ofClass follows the name of a storage class in the name of a resource.
+	ofClass = ".storageclass.storage.k8s.io/"
 )
 
 // counts are the other resources that count objects.
@@ -206,8 +252,8 @@ func quotaAdvice(exceeded []corev1.ResourceName) string {
 	}
 	resourceName := strings.TrimPrefix(string(exceeded[i]), countPrefix)
 	unused := resourceName + " that you do not need"
-	switch class, ofClass := strings.CutSuffix(resourceName, ofClassLimit); {
-	case ofClass:
+	switch class, hasClass := strings.CutSuffix(resourceName, ofClassLimit); {
+	case hasClass:
 		unused = "claims of storage class " + quote(line(class, maxName)) + " that you do not need"
 	case resourceName == string(corev1.ResourcePods): // its controller creates a deleted pod again
 		unused = "or scale down a workload"

@@ -1,6 +1,7 @@
 package diagnosis
 
 import (
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -146,6 +147,38 @@ func TestAnExceededQuotaNamesThePodsThatUseMost(t *testing.T) {
 			d.Complete(fakeLookup{quotas: []corev1.ResourceQuota{quota}, pods: tc.pods, podsUnread: tc.pods == nil})
 			if d.Cause == nil || d.Cause.Sentence() != tc.want {
 				t.Errorf("got %+v, want %q", d.Cause, tc.want)
+			}
+		})
+	}
+}
+
+func TestTheClaimsThatUseMostOfAStorageQuotaAreNamed(t *testing.T) {
+	claim := func(name, class, size string) corev1.PersistentVolumeClaim {
+		c := corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		c.Spec.StorageClassName, c.Spec.Resources.Requests = &class, corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(size)}
+		return c
+	}
+	claims := []corev1.PersistentVolumeClaim{claim("a", "fast", "1Gi"), claim("b", "slow", "5Gi"), claim("c", "fast", "2Gi")}
+	const fast = "fast.storageclass.storage.k8s.io/requests.storage"
+	for name, tc := range map[string]struct {
+		resource string
+		claims   []corev1.PersistentVolumeClaim
+		want     string
+	}{
+		"of all classes": {"requests.storage", claims, "; claims that use most: b (5Gi), c (2Gi), a (1Gi)"},
+		"of one class":   {fast, claims, "; claims that use most: c (2Gi), a (1Gi)"},
+		"not readable":   {fast, nil, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			used := corev1.ResourceList{corev1.ResourceName(tc.resource): resource.MustParse("8Gi")}
+			quota := corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: "team"}, Status: corev1.ResourceQuotaStatus{Used: used, Hard: used}}
+			e := setEvent(10, `create Claim data-nb-0 for Pod nb-0 in StatefulSet nb failed error: persistentvolumeclaims "data-nb-0" is forbidden: exceeded quota: team, requested: `+
+				tc.resource+"=3Gi, used: "+tc.resource+"=8Gi, limited: "+tc.resource+"=8Gi")
+			d := Diagnose(Workload{Events: []Event{e}})
+			d.Complete(fakeLookup{quotas: []corev1.ResourceQuota{quota}, claims: tc.claims})
+			want := tc.resource + ": requested 3Gi, used 8Gi of 8Gi" + tc.want
+			if d.Cause == nil || !strings.HasSuffix(d.Cause.Message, want) {
+				t.Errorf("got %+v, want the end %q", d.Cause, want)
 			}
 		})
 	}

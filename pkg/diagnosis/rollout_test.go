@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
@@ -30,5 +31,60 @@ func TestADeploymentSurgesWhileOldPodsAreLeft(t *testing.T) {
 				t.Errorf("SurgingDeployment() = %q, want %q", got, tc.want)
 			}
 		})
+	}
+}
+
+func TestAStatefulSetDoesNotReplaceAPodThatIsNotReady(t *testing.T) {
+	pod := func(name, revision string, changes ...change) *corev1.Pod {
+		p := newPod(append(changes, named(name, ""))...)
+		p.Labels = map[string]string{appsv1.ControllerRevisionHashLabelKey: revision}
+		return p
+	}
+	both := []*corev1.Pod{pod("db-10", "old"), pod("db-9", "old"), pod("db-0", "old", ready)}
+	for name, tc := range map[string]struct {
+		pods   []*corev1.Pod
+		change func(*appsv1.StatefulSet)
+		want   string
+	}{
+		"the first that is not ready": {pods: both, want: "db-9"},
+		"it has the new template":     {pods: []*corev1.Pod{pod("db-1", "old"), pod("db-0", "new")}},
+		"it is being deleted":         {pods: []*corev1.Pod{pod("db-0", "old", deleted)}},
+		"all are ready":               {pods: []*corev1.Pod{pod("db-0", "old", ready)}},
+		"the update is not observed":  {pods: both, change: func(s *appsv1.StatefulSet) { s.Generation = 3 }},
+		"pods are replaced in parallel": {pods: both, change: func(s *appsv1.StatefulSet) {
+			s.Spec.PodManagementPolicy = appsv1.ParallelPodManagement
+		}},
+		"users delete the pods": {pods: both, change: func(s *appsv1.StatefulSet) {
+			s.Spec.UpdateStrategy.Type = appsv1.OnDeleteStatefulSetStrategyType
+		}},
+		"the partition leaves it out": {pods: both, change: func(s *appsv1.StatefulSet) {
+			s.Spec.UpdateStrategy.RollingUpdate = &appsv1.RollingUpdateStatefulSetStrategy{Partition: new(int32(10))}
+		}},
+		"the partition counts from the first": {pods: both, want: "db-9", change: func(s *appsv1.StatefulSet) {
+			s.Spec.Ordinals = &appsv1.StatefulSetOrdinals{Start: 5}
+			s.Spec.UpdateStrategy.RollingUpdate = &appsv1.RollingUpdateStatefulSetStrategy{Partition: new(int32(4))}
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := &appsv1.StatefulSet{}
+			s.Generation, s.Status.ObservedGeneration, s.Status.UpdateRevision = 2, 2, "new"
+			if tc.change != nil {
+				tc.change(s)
+			}
+			if got := OutdatedPod(s, tc.pods); got != tc.want {
+				t.Errorf("OutdatedPod() = %q, want %q", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestTheCauseInAnOutdatedPodAdvisesToDeleteIt(t *testing.T) {
+	w := Workload{Pods: waits("ErrImagePull", textNotFound)}
+	w.Pods[0].Namespace = "shop"
+	w.Outdated = w.Pods[0].Name
+	d := Diagnose(w)
+	want := "delete the pod (kubectl delete pod -n shop " + w.Outdated + "): it has a former template, and its StatefulSet replaces it only once it is ready"
+	if d.Cause == nil || d.Cause.Reason != ReasonErrImagePull || d.Cause.Advice != want {
+		t.Errorf("cause %+v, want the advice %q", d.Cause, want)
 	}
 }

@@ -13,11 +13,14 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// schedulingAdvice maps the scheduler's reasons to advice.
+// schedulingAdvice maps the scheduler's reasons to advice. The first ones exclude every node, so that no
+// other node matters.
 var schedulingAdvice = []struct {
 	text   *regexp.Regexp
 	advice string
 }{
+	{regexp.MustCompile(noNodeThere), "ask the cluster's administrator for a node there, or restore the data to another volume"},
+	{regexp.MustCompile(cordonedThere), "wait until the node is uncordoned, or ask the cluster's administrator"},
 	{absent, "correct the name of the resource, or ask the cluster's administrator for nodes that offer it"},
 	{tooLarge, "request less ${1}, or ask the cluster's administrator for larger nodes"},
 	{regexp.MustCompile(`Insufficient ([\w./-]*\w)`), "request less ${1} in resources, or wait until more is available"},
@@ -44,8 +47,6 @@ var schedulingAdvice = []struct {
 	{regexp.MustCompile(`free ports`), "use another hostPort, or none"},
 	{regexp.MustCompile(`Too many pods`), "wait until other pods end"},
 	{regexp.MustCompile(`were unschedulable|had unknown conditions`), "wait until nodes are schedulable again"},
-	{regexp.MustCompile(noNodeThere), "ask the cluster's administrator for a node there, or restore the data to another volume"},
-	{regexp.MustCompile(cordonedThere), "wait until the node is uncordoned, or ask the cluster's administrator"},
 	{volumeAffinity, "no suitable node can use its volume; change the pod's placement, or use another volume"},
 	{regexp.MustCompile(`volume count`), "wait until a node can attach another volume"},
 	{regexp.MustCompile(`CSI driver is not installed on the node`), "wait until the storage driver runs on the nodes; if the problem persists, ask the cluster's administrator"},

@@ -86,7 +86,7 @@ type NodePlace struct {
 type Workload struct {
 	Pods   []*corev1.Pod
 	Claims []*corev1.PersistentVolumeClaim
-	// Volumes are those of the claims of pods for which [NeedsVolumes] is true.
+	// Volumes are those of the claims of pods for which [Workload.NeedsVolumes] is true.
 	Volumes []*corev1.PersistentVolume
 	// Controllers are the UIDs of the objects that create the pods, such as a ReplicaSet.
 	// Events of other controllers are ignored. Nil accepts all.
@@ -98,6 +98,9 @@ type Workload struct {
 	// Surging is the Deployment whose rollout creates new pods while old ones run; empty if
 	// there is none. See [SurgingDeployment].
 	Surging string
+	// Outdated is a pod with a former template that its StatefulSet does not replace; empty if there
+	// is none. See [OutdatedPod].
+	Outdated string
 	// Events that regard the pods, claims and controllers, in any order.
 	Events []Event
 	// Known are causes that the caller found itself: a rejected request, an invalid
@@ -248,7 +251,7 @@ func (v *view) podFindings() []finding {
 	var found []finding
 	for _, p := range v.currentPods {
 		if !isReady(p) {
-			found = append(found, v.podCauses(p)...)
+			found = append(found, v.adviseReplacement(p, v.podCauses(p))...)
 		}
 	}
 	return found

@@ -118,8 +118,11 @@ func (e *Enricher) causeOfPods(ctx context.Context, owner podController) (string
 // causeOf returns the cause that the pods show, or else the status of the object that controls
 // them, or an empty string.
 func causeOf(owner podController, w diagnosis.Workload) string {
-	if d, ok := owner.Object.(*appsv1.Deployment); ok {
-		w.Surging = diagnosis.SurgingDeployment(d)
+	switch o := owner.Object.(type) {
+	case *appsv1.Deployment:
+		w.Surging = diagnosis.SurgingDeployment(o)
+	case *appsv1.StatefulSet:
+		w.Outdated = diagnosis.OutdatedPod(o, w.Pods)
 	}
 	if d := diagnosis.DiagnoseOr(w, diagnosis.FromController(owner.Object)); d.Cause != nil {
 		return d.Cause.Sentence()

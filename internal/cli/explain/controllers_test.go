@@ -1,6 +1,9 @@
 package explain
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 // reports is a CronJob whose last Job has ended well.
 const reports = `
@@ -84,6 +87,22 @@ Cause: Error in Job import (last 5m ago)
 	})
 }
 
+func TestASuspendedJobSaysWhatStartsIt(t *testing.T) {
+	object := func(labels string) string {
+		return `
+apiVersion: batch/v1
+kind: Job
+metadata: {name: import, namespace: shop, uid: j, labels: {` + labels + `}}
+spec: {suspend: true, selector: {matchLabels: {job: import}}, template: {spec: {containers: []}}}
+`
+	}
+	checkExplained(t, "jobs.batch", "import", map[string]tc{
+		"its user": {objects: object(""), want: "Job shop/import is stopped: it is suspended; set spec.suspend to false to start it"},
+		"Kueue": {objects: object("kueue.x-k8s.io/queue-name: batch"),
+			want: `Job shop/import is stopped: it is suspended; it waits in queue "batch" of Kueue`},
+	})
+}
+
 func TestAnInitContainerThatDoesNotEndShowsItsLog(t *testing.T) {
 	checkExplained(t, "pods", "web", map[string]tc{"it runs": {objects: `
 apiVersion: v1
@@ -155,6 +174,41 @@ status: {observedGeneration: 1, ` + status + `}`
 		"it hangs": {objects: object("DaemonSet", "desiredNumberScheduled: 3, currentNumberScheduled: 3, updatedNumberScheduled: 1, numberReady: 3"),
 			want: "DaemonSet shop/web is not running yet, and no problem is known: 3 of 3 pods ready; the rollout has not ended: 1 pod updated, 2 old"},
 	})
+	const rolling = "currentRevision: v1, updateRevision: v2, replicas: 1, readyReplicas: 1"
+	partition := func(n string) string {
+		return strings.Replace(object("StatefulSet", rolling), "spec: {", "spec: {updateStrategy: {rollingUpdate: {partition: "+n+"}}, ", 1)
+	}
+	const hangs = "StatefulSet shop/web is not running yet, and no problem is known: 1 of 1 pod ready; the rollout has not ended: 0 pods updated, 1 old"
+	const runs = "StatefulSet shop/web runs fine: 1 of 1 pod ready"
+	checkExplained(t, "statefulsets.apps", "web", map[string]tc{
+		"it hangs":                        {objects: object("StatefulSet", rolling), want: hangs},
+		"a partition leaves out no pod":   {objects: partition("0"), want: hangs},
+		"a partition leaves the pods out": {objects: partition("1"), want: runs},
+		"it has ended":                    {objects: object("StatefulSet", rolling+", updatedReplicas: 1"), want: runs},
+	})
+}
+
+// A corrected template does not reach a pod that is not ready.
+func TestAPodThatItsStatefulSetDoesNotReplaceIsToBeDeleted(t *testing.T) {
+	const objects = `
+apiVersion: apps/v1
+kind: StatefulSet
+metadata: {name: db, namespace: shop, uid: c, generation: 3}
+spec: {selector: {matchLabels: {app: db}}, template: {metadata: {labels: {app: db}}}}
+status: {observedGeneration: 3, currentRevision: db-1, updateRevision: db-3, replicas: 1}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: db-0, namespace: shop, uid: p, labels: {app: db, controller-revision-hash: db-2}, ownerReferences: [{apiVersion: apps/v1, kind: StatefulSet, name: db, uid: c, controller: true}]}
+spec: {nodeName: node-1, containers: [{name: db, image: "example.org/Db"}]}
+status: {phase: Pending, containerStatuses: [{name: db, image: "example.org/Db", imageID: "", ready: false, restartCount: 0, state: {waiting: {reason: InvalidImageName, message: 'couldn''t parse image name'}}}]}
+`
+	checkExplained(t, "statefulsets.apps", "db", map[string]tc{"": {objects: objects, want: `
+StatefulSet shop/db does not run as it should: 0 of 1 pod ready; the rollout has not ended: 0 pods updated, 1 old
+
+Cause: InvalidImageName in Pod db-0, container db
+  image "example.org/Db" of container "db" has an invalid name
+  Advice: delete the pod (kubectl delete pod -n shop db-0): it has a former template, and its StatefulSet replaces it only once it is ready`}})
 }
 
 // ending is a pod whose deletion began an hour ago, on node "away".

@@ -268,7 +268,7 @@ func (q *inquiry) readRelated() {
 		q.readNodes()
 	}
 	var err error
-	if q.workload.Volumes, err = kube.VolumesOf(q.ctx, q.objects, q.workload.Pods); err != nil {
+	if q.workload.Volumes, err = kube.VolumesOf(q.ctx, q.objects, &q.workload); err != nil {
 		q.unread("persistentvolumes", "get them", err)
 	}
 }

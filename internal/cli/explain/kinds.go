@@ -195,10 +195,27 @@ func (q *inquiry) statefulSet() error {
 		return err
 	}
 	wanted := replicas(s.Spec.Replicas)
-	done := s.Status.ObservedGeneration >= s.Generation && s.Status.ReadyReplicas >= wanted && s.Status.Replicas == wanted
+	rolling := s.Status.CurrentRevision != s.Status.UpdateRevision // otherwise, all pods count as updated
+	done := s.Status.ObservedGeneration >= s.Generation && s.Status.ReadyReplicas >= wanted && s.Status.Replicas == wanted &&
+		(!rolling || s.Status.UpdatedReplicas >= updatedAtEnd(s))
 	q.scaled("StatefulSet", wanted, s.Status.ReadyReplicas, done)
+	if rolling {
+		q.addRollout(s.Status.UpdatedReplicas, s.Status.Replicas)
+	}
 	q.readStatefulSet(s)
 	return nil
+}
+
+// updatedAtEnd returns how many pods have the new template when a rollout ends.
+func updatedAtEnd(s *appsv1.StatefulSet) int32 {
+	update := s.Spec.UpdateStrategy
+	switch {
+	case update.Type == appsv1.OnDeleteStatefulSetStrategyType:
+		return 0
+	case update.RollingUpdate != nil && update.RollingUpdate.Partition != nil:
+		return max(0, replicas(s.Spec.Replicas)-*update.RollingUpdate.Partition)
+	}
+	return replicas(s.Spec.Replicas)
 }
 
 // readStatefulSet reads the pods, and records the names of missing ones.
@@ -206,6 +223,7 @@ func (q *inquiry) readStatefulSet(s *appsv1.StatefulSet) {
 	const mostNamed = 20
 	q.controlledBy("StatefulSet", s)
 	q.readPods(s.Spec.Selector, s)
+	q.workload.Outdated = diagnosis.OutdatedPod(s, q.workload.Pods)
 	q.awaitDeleted()
 	wanted := int(replicas(s.Spec.Replicas))
 	q.missing = len(q.workload.Pods) < wanted
@@ -248,9 +266,9 @@ func (q *inquiry) setJob(j *batchv1.Job) {
 		q.set("Job", Failing, summary+"; it gave up ("+plaintext.Line(failed.Reason)+")")
 		q.fallback = diagnosis.FromController(j)
 	case j.Spec.Suspend != nil && *j.Spec.Suspend:
-		summary := "it is suspended"
+		summary := "it is suspended; set spec.suspend to false to start it"
 		if queue := diagnosis.QueueText(j.Labels); queue != "" {
-			summary += "; " + queue
+			summary = "it is suspended; " + queue
 		}
 		q.set("Job", Stopped, summary)
 	case slices.ContainsFunc(q.workload.Pods, podIsReady):

@@ -76,6 +76,7 @@ type Reconciler struct {
 	exec     *execGrants
 	backups  *backups
 	metrics  *metrics
+	ended    *reconciler.EndedPods
 	// evictions of unhealthy pods.
 	evictions *evictions
 }
@@ -96,6 +97,7 @@ func New(d Dependencies) (*Reconciler, error) {
 	return &Reconciler{
 		Helpers: helpers, image: d.Image, features: d.Features, policies: d.Policies, runner: runner, checks: checks, metrics: checks.metrics,
 		exec: newExecGrants(d.Client, d.Clock), backups: newBackups(d.Clock, runner, helpers.Enqueue), evictions: newEvictions(),
+		ended: reconciler.NewEndedPods(v1alpha1.LabelAppService),
 	}, nil
 }
 
@@ -118,7 +120,7 @@ func (r *Reconciler) SetUp(mgr ctrl.Manager) error {
 		Watches(&appsv1.ReplicaSet{}, ofApp, builder.OnlyMetadata, builder.WithPredicates(createdOrDeleted)).
 		Watches(&corev1.Service{}, ofApp).
 		Watches(&policyv1.PodDisruptionBudget{}, ofApp).
-		Watches(&corev1.Pod{}, ofApp).
+		Watches(&corev1.Pod{}, r.ended).
 		Watches(&batchv1.Job{}, ofApp).
 		WatchesMetadata(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.deletedIn), builder.WithPredicates(terminates)).
 		WatchesRawSource(source.Func(r.SetQueue)).
@@ -147,6 +149,8 @@ type app struct {
 	ended []*corev1.Pod
 	// ending are those that are terminating.
 	ending []*corev1.Pod
+	// lastEnded is a pod that was ended, and that the status does not contain yet. It may be gone.
+	lastEnded *corev1.Pod
 	// commandForbidden: the last run of the backup command was refused.
 	commandForbidden bool
 	// commandCounted: the status contains the result of the last backup command.
@@ -250,6 +254,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		r.checks.setRefreshed(a.name, time.Time{}) // to emit its Events again
 		return step.Finish(0, errors.Join(err, writeErr))
 	}
+	r.ended.Reported(a.name, a.lastEnded)
 	if a.commandCounted {
 		r.backups.count(a.name)
 	}
@@ -299,6 +304,7 @@ func (r *Reconciler) forget(name types.NamespacedName) {
 	r.checks.forget(name)
 	r.backups.forget(name)
 	r.evictions.forget(name)
+	r.ended.Forget(name)
 }
 
 // metrics of apps. No label contains the name of an app or namespace.

@@ -91,10 +91,13 @@ func (r *Reconciler) examine(ctx context.Context, a *app) (diagnosis.Diagnosis, 
 // isShort reports whether pods are missing: those that have ended are not replaced yet.
 func (a *app) isShort() bool { return len(a.pods) < int(a.wanted()) }
 
-// past returns the pods with the current template that a component deletes, and those that have
-// ended and were replaced.
+// past returns the pods with the current template that a component deletes or has deleted, and those
+// that have ended and were replaced.
 func (a *app) past() []*corev1.Pod {
 	deleted := slices.DeleteFunc(a.current(a.ending), func(pod *corev1.Pod) bool { return !kube.IsDisrupted(pod) })
+	if a.lastEnded != nil && !slices.ContainsFunc(a.ended, func(pod *corev1.Pod) bool { return pod.UID == a.lastEnded.UID }) {
+		deleted = append(deleted, a.current([]*corev1.Pod{a.lastEnded})...)
+	}
 	if a.isShort() {
 		return deleted
 	}
@@ -119,14 +122,14 @@ func (a *app) notReady() []*corev1.Pod {
 
 // observedObjects are the objects whose Events are read: the Deployment, a few pods, and the
 // claims of these pods.
-// New pods are left out, because a read for every app that starts is expensive.
-// observedObjects returns when they are no longer new.
+// A new pod is left out until something is known to be wrong with it, because a read for every app that
+// starts is expensive. observedObjects returns when no pod is new any more.
 func (r *Reconciler) observedObjects(a *app, pods []*corev1.Pod) ([]diagnosis.Object, time.Duration) {
 	objects := []diagnosis.Object{a.deploymentObject()}
 	var examined []*corev1.Pod
 	var next time.Duration
 	for _, pod := range pods {
-		if left := reconciler.SetUpGrace - r.Clock.Since(pod.CreationTimestamp.Time); left > 0 {
+		if left := reconciler.SetUpGrace - r.Clock.Since(pod.CreationTimestamp.Time); left > 0 && !needsEvents(pod) {
 			next = step.Sooner(next, left)
 		} else if len(objects) <= maxFollowed {
 			objects = append(objects, diagnosis.Object{Kind: "Pod", Name: pod.Name})
@@ -134,6 +137,13 @@ func (r *Reconciler) observedObjects(a *app, pods []*corev1.Pod) ([]diagnosis.Ob
 		}
 	}
 	return reconciler.WithClaims(objects, examined...), next
+}
+
+// needsEvents reports whether there is a cause in a pod that is reported at once. Its Events can show
+// another one: a container that ended, for example, may have failed its liveness probe.
+func needsEvents(pod *corev1.Pod) bool {
+	cause := diagnosis.Diagnose(diagnosis.Workload{Pods: []*corev1.Pod{pod}}).Cause
+	return cause != nil && graceFor(cause.Reason) == 0
 }
 
 // regardsReadyPod reports whether an Event regards a ready pod, which needs no

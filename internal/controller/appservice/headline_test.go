@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/internal/testing/headlines"
@@ -50,6 +51,26 @@ func (s *scene) runnablePod() *corev1.Pod {
 		return pod != nil
 	}).WithTimeout(patience).Should(BeTrue())
 	return pod
+}
+
+// A pod without a grace period is gone before a reconcile can see that it was preempted.
+func TestAPodThatWasPreemptedAndIsGoneIsReported(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.create("size: 1\n" + byHand)
+	pod := s.runnablePod()
+	s.kubelet.Running(t, pod, true)
+	s.awaitReady()
+	pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{
+		Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: corev1.PodReasonPreemptionByScheduler, LastTransitionTime: metav1.Now(),
+	})
+	s.g.Expect(s.Client.Status().Update(t.Context(), pod)).To(Succeed())
+	s.g.Expect(s.Client.Delete(t.Context(), pod, client.GracePeriodSeconds(0))).To(Succeed())
+	next := s.runnablePod()
+	s.kubelet.Running(t, next, true)
+	s.awaitReady()
+	s.g.Eventually(s.eventCount(diagnosis.ReasonPreempted)).WithTimeout(patience).Should(Equal(1))
+	s.g.Expect(s.now().Status.LastFailure).To(HaveValue(HaveField("Reason", diagnosis.ReasonPreempted)))
 }
 
 // A ReplicaSet keeps pods that have ended.

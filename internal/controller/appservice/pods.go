@@ -66,6 +66,7 @@ func (r *Reconciler) findPods(ctx context.Context, a *app) (step.Result, error) 
 	if counted := a.deployment.Status.Replicas; err == nil && counted == a.wanted() && len(a.pods) < int(counted) {
 		err = a.readPods(ctx, r.Live, inNamespace, client.MatchingLabels(workload.Selector(a.service)))
 	}
+	a.lastEnded = r.ended.Of(a.name, a.controls)
 	return step.Result{}, err
 }
 

@@ -2,6 +2,7 @@ package appservice
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -246,26 +247,33 @@ func (r *Reconciler) graceLeft(a *app) time.Duration {
 	if left := a.findings.FormerGraceLeft(r.Clock.Now()); left > 0 || a.findings.Cause == nil {
 		return left
 	}
-	var grace time.Duration
-	switch a.findings.Cause.Reason {
-	case diagnosis.ReasonFailedScheduling, diagnosis.ReasonClaimPending:
-		grace = schedulingGrace
-	case diagnosis.ReasonUnhealthy, diagnosis.ReasonReadinessGatesNotReady:
-		grace = probeGrace
-	case diagnosis.ReasonPodInitializing:
-		grace = initGrace
-	}
+	grace := graceFor(a.findings.Cause.Reason)
 	if a.findings.IsSetUp() {
 		grace = reconciler.SetUpGrace
 	}
 	return max(0, grace-r.Clock.Since(a.waitingSince()))
 }
 
+// graceFor is how long a cause is a normal part of a start.
+func graceFor(reason string) time.Duration {
+	switch reason {
+	case diagnosis.ReasonFailedScheduling, diagnosis.ReasonClaimPending:
+		return schedulingGrace
+	case diagnosis.ReasonUnhealthy, diagnosis.ReasonReadinessGatesNotReady:
+		return probeGrace
+	case diagnosis.ReasonPodInitializing:
+		return initGrace
+	}
+	return 0
+}
+
 // waitingSince is the earliest time at which the cause could have occurred.
 func (a *app) waitingSince() time.Time {
 	object := a.findings.Cause.Object
 	for _, pod := range a.pods {
-		if object.Kind != "Pod" || pod.Name != object.Name {
+		isPod := object == diagnosis.Object{Kind: "Pod", Name: pod.Name}
+		mounted := object.Kind == "PersistentVolumeClaim" && slices.Contains(diagnosis.ClaimsOf(pod), object.Name)
+		if !isPod && !mounted {
 			continue
 		}
 		since := pod.CreationTimestamp.Time

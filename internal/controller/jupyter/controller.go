@@ -56,14 +56,14 @@ type Reconciler struct {
 	secrets  *kube.SecretWatch
 	tokens   *tokens
 	prober   *prober
-	ended    *endedPods
+	ended    *reconciler.EndedPods
 }
 
 // New returns a Reconciler.
 func New(d Dependencies) *Reconciler {
 	helpers := reconciler.New(d.Client, d.Live, d.Clock, "jupyter-controller")
 	r := &Reconciler{
-		Helpers: helpers, image: d.Image, policies: d.Policies, tokens: newTokens(), ended: newEndedPods(),
+		Helpers: helpers, image: d.Image, policies: d.Policies, tokens: newTokens(), ended: reconciler.NewEndedPods(v1alpha1.LabelJupyter),
 		prober: newProber(d.Clock, d.DialPod, helpers.Enqueue),
 	}
 	r.secrets = kube.NewSecretWatch(r.secretChanged)
@@ -201,7 +201,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if err = errors.Join(err, writeErr); err != nil {
 		return step.Finish(0, err)
 	}
-	r.ended.forget(n.name, n.ended)
+	r.ended.Reported(n.name, n.ended)
 	warned, err := r.cull(ctx, n)
 	return step.Finish(step.Sooner(next, repeat, warned), errors.Join(err, r.emitCreatedPod(ctx, n)))
 }
@@ -240,5 +240,5 @@ func (r *Reconciler) forget(name types.NamespacedName) {
 	r.secrets.Watch(keyOf(name))
 	r.tokens.forget(name)
 	r.prober.forget(name)
-	r.ended.forgetAll(name)
+	r.ended.Forget(name)
 }

@@ -22,32 +22,6 @@ func podOf(set *appsv1.StatefulSet, uid types.UID, phase corev1.PodPhase) *corev
 	}
 }
 
-func TestAPodThatWasEndedIsKeptUntilTheStatusContainsIt(t *testing.T) {
-	set := appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{UID: "set"}}
-	n := newNotebook(&v1alpha1.Jupyter{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "nb"}})
-	n.set = set
-	first, second := podOf(&set, "1", corev1.PodFailed), podOf(&set, "2", corev1.PodFailed)
-	foreign := podOf(&appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{UID: "other"}}, "3", corev1.PodFailed)
-	e := newEndedPods()
-	expect := func(when string, want *corev1.Pod) {
-		t.Helper()
-		if got := e.of(n); got != want {
-			t.Errorf("%s: got %v, want %v", when, got, want)
-		}
-	}
-	e.keep(podOf(&set, "0", corev1.PodRunning))
-	expect("a running pod", nil)
-	e.keep(first)
-	expect("the first", first)
-	e.keep(second)
-	e.forget(n.name, first)
-	expect("the first was reported after the second ended", second)
-	e.forget(n.name, second)
-	expect("both were reported", nil)
-	e.keep(foreign)
-	expect("a pod of another StatefulSet", nil)
-}
-
 func TestACauseThatDescribesTheEndedPodIsNotReportedTwice(t *testing.T) {
 	set := appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{UID: "set"}}
 	ended, next := podOf(&set, "1", corev1.PodFailed), podOf(&set, "2", corev1.PodPending)

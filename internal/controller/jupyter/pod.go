@@ -29,11 +29,16 @@ func (r *Reconciler) findPod(ctx context.Context, n *notebook) (step.Result, err
 	if apierrors.IsNotFound(err) && n.set.Status.Replicas > 0 {
 		err = r.Live.Get(ctx, podKey(n.jupyter), &pod)
 	}
-	if err == nil && n.set.UID != "" && metav1.IsControlledBy(&pod, &n.set) {
+	if err == nil && n.controls(&pod) {
 		n.pod = &pod
 	}
-	n.ended = r.ended.of(n)
+	n.ended = r.ended.Of(n.name, n.controls)
 	return step.Result{}, client.IgnoreNotFound(err)
+}
+
+// controls reports whether the StatefulSet controls a pod.
+func (n *notebook) controls(pod *corev1.Pod) bool {
+	return n.set.UID != "" && metav1.IsControlledBy(pod, &n.set)
 }
 
 // conflictAfter is how long a pod may be missing before its name is checked: the

@@ -327,7 +327,7 @@ func (h *Helpers) ReadNodesAndVolumes(ctx context.Context, w *diagnosis.Workload
 		return err
 	}
 	w.Nodes = diagnosis.SummarizeNodes(all.Items)
-	if w.Volumes, err = kube.VolumesOf(ctx, h.Live, pods); err != nil {
+	if w.Volumes, err = kube.VolumesOf(ctx, h.Live, w); err != nil {
 		// Without them, the cause is less specific.
 		logr.FromContextOrDiscard(ctx).V(1).Info("Failed to read the volumes of pods", "error", err.Error())
 	}

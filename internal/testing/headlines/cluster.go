@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/bongsu-io/bongsu/internal/kube"
 	"github.com/bongsu-io/bongsu/internal/testing/cluster"
 	"github.com/bongsu-io/bongsu/internal/testing/kubelet"
 	"github.com/bongsu-io/bongsu/pkg/diagnosis"
@@ -42,18 +43,18 @@ func ofCluster() map[string]Row {
 			PodSpec: "nodeSelector: {kubernetes.io/hostname: tainted-NAMESPACE}",
 			Prepare: taintedNode,
 			Sentence: Sentence{diagnosis.ReasonFailedScheduling,
-				`no node can take the pod: …untolerated taint…(…only=others…): …`},
+				`no node can take the pod: …untolerated taint(s) (taints: …only=others on …): …`},
 		},
 		"the storage class of a claim does not exist": {
 			PodSpec:  "volumes: [{name: data, persistentVolumeClaim: {claimName: data}}]",
 			Prepare:  claimWithoutClass,
-			Sentence: Sentence{diagnosis.ReasonProvisioningFailed, `…claim "data"…StorageClass "nowhere" does not exist…`},
+			Sentence: Sentence{diagnosis.ReasonProvisioningFailed, `no volume can be provisioned for claim "data": StorageClass "nowhere" does not exist: use one of simulated`},
 		},
 		"the volume of a claim is in another zone": {
 			PodSpec: "volumes: [{name: data, persistentVolumeClaim: {claimName: data}}]",
 			Prepare: func(t testing.TB, c *cluster.Cluster, namespace string) { c.ClaimElsewhere(t, namespace, "data") },
 			Sentence: Sentence{diagnosis.ReasonFailedScheduling,
-				`no node can take the pod: …(claim "data" has volume …in zone zone-gone, where the cluster has no node): …ask the cluster's administrator for a node there, or restore the data to another volume…`},
+				`no node can take the pod: …(claim "data" has volume …in zone zone-gone, where the cluster has no node…): ask the cluster's administrator for a node there, or restore the data to another volume…`},
 		},
 		"the volume of a claim is gone": {
 			PodSpec: "volumes: [{name: data, persistentVolumeClaim: {claimName: data}}]",
@@ -250,4 +251,26 @@ func claimWithoutDevice(t testing.TB, c *cluster.Cluster, namespace string) {
 	claim := &resourcev1.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "one-gpu"}}
 	claim.Spec.Devices.Requests = []resourcev1.DeviceRequest{{Name: "gpu", Exactly: &resourcev1.ExactDeviceRequest{DeviceClassName: class.Name}}}
 	g.Expect(c.Client.Create(t.Context(), claim)).To(Succeed())
+	awaitScheduler(t, c.Client, &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "first"},
+		Spec: corev1.PodSpec{
+			ResourceClaims: []corev1.PodResourceClaim{{Name: "gpu", ResourceClaimName: &claim.Name}}, Containers: []corev1.Container{{Name: "c", Image: "example.org/first:1"}},
+		},
+	}, "cannot allocate all claims")
+}
+
+// awaitScheduler creates a pod, and waits until the scheduler says the text about it. Then the scheduler
+// has seen what was created before.
+func awaitScheduler(t testing.TB, c client.Client, pod *corev1.Pod, text string) {
+	t.Helper()
+	g := NewWithT(t)
+	g.Expect(c.Create(t.Context(), pod)).To(Succeed())
+	g.Eventually(func() string {
+		_ = c.Get(t.Context(), client.ObjectKeyFromObject(pod), pod)
+		if scheduled := kube.PodCondition(pod, corev1.PodScheduled); scheduled != nil {
+			return scheduled.Message
+		}
+		return ""
+	}).WithTimeout(patience).Should(ContainSubstring(text))
+	g.Expect(c.Delete(t.Context(), pod)).To(Succeed())
 }

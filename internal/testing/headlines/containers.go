@@ -37,7 +37,7 @@ func ofImages() map[string]Row {
 			Happen: waiting("ImagePullBackOff", `Back-off pulling image "example.org/work:1": ErrImagePull: failed to pull and unpack image "example.org/work:1": `+
 				`pull access denied, repository does not exist or may require authorization: authorization failed: no basic auth credentials`),
 			Sentence: Sentence{diagnosis.ReasonImagePullBackOff, `image "example.org/work:1" of container "CONTAINER" cannot be pulled: the registry denies access, or has no such repository: ` +
-				`check the image name, and that imagePullSecrets…`},
+				`check the image name, and that imagePullSecrets names a Secret with credentials for the image`},
 		},
 		"a Secret with the credentials does not exist": {
 			PodSpec: image,
@@ -45,7 +45,8 @@ func ofImages() map[string]Row {
 				k.Event(t, pod, "FailedToRetrieveImagePullSecret", "", "Unable to retrieve some image pull secrets (login); attempting to pull the image may not succeed.")
 				k.Waiting(t, pod, "ErrImagePull", `failed to pull and unpack image "example.org/work:1": pull access denied, repository does not exist or may require authorization`)
 			},
-			Sentence: Sentence{diagnosis.ReasonErrImagePull, `image "example.org/work:1" of container "CONTAINER" cannot be pulled: the node cannot read the Secret "login" in imagePullSecrets: check that it exists in this namespace`},
+			Sentence: Sentence{diagnosis.ReasonErrImagePull, `image "example.org/work:1" of container "CONTAINER" cannot be pulled: the node cannot read the Secret "login" in imagePullSecrets, and the registry denies access: ` +
+				`check that it exists in this namespace`},
 		},
 	}
 }
@@ -80,12 +81,12 @@ func ofContainers() map[string]Row {
 		},
 		"the program crashes": {
 			Happen:   func(t testing.TB, k kubelet.Kubelet, pod *corev1.Pod) { k.Crashed(t, pod, "Error", 3) },
-			Sentence: Sentence{diagnosis.ReasonCrashLoopBackOff, `container "CONTAINER" crashes at start with exit code 3: check its log (kubectl logs -n NAMESPACE POD -c CONTAINER --previous)`},
+			Sentence: Sentence{diagnosis.ReasonCrashLoopBackOff, `container "CONTAINER" ended with exit code 3: check its log (kubectl logs -n NAMESPACE POD -c CONTAINER --previous)`},
 		},
 		"the container exceeds its memory limit": {
 			PodSpec:  "containers: [{name: CONTAINER, resources: {limits: {memory: 1Gi}}}]",
 			Happen:   func(t testing.TB, k kubelet.Kubelet, pod *corev1.Pod) { k.Crashed(t, pod, "OOMKilled", 137) },
-			Sentence: Sentence{diagnosis.ReasonOOMKilled, `container "CONTAINER" was killed because it used more memory than its limit of 1Gi: …`},
+			Sentence: Sentence{diagnosis.ReasonOOMKilled, `container "CONTAINER" was killed because it used more memory than its limit of 1Gi: raise resources.limits.memory, or reduce its memory use`},
 		},
 		"the liveness probe fails": {
 			Happen: func(t testing.TB, k kubelet.Kubelet, pod *corev1.Pod) {
@@ -93,9 +94,9 @@ func ofContainers() map[string]Row {
 				k.Event(t, pod, "Unhealthy", field, `Liveness probe failed: Get "http://10.0.0.9:8888/api": context deadline exceeded`)
 				k.Event(t, pod, "Killing", field, "Container "+pod.Spec.Containers[0].Name+" failed liveness probe, will be restarted")
 				k.Crashed(t, pod, "Completed", 0)
-				k.Crashed(t, pod, "Error", 143)
 			},
-			Sentence: Sentence{diagnosis.ReasonCrashLoopBackOff, `…liveness probe failed…`},
+			Sentence: Sentence{diagnosis.ReasonCrashLoopBackOff, `container "CONTAINER" ended with exit code 0 after its liveness probe failed (Get "http://10.0.0.9:8888/api": context deadline exceeded): ` +
+				`check the probe's settings, or give the container more time (initialDelaySeconds, failureThreshold)`},
 		},
 		"the image is for another architecture": {
 			Happen: waiting("RunContainerError", `failed to create containerd task: failed to create shim task: OCI runtime create failed: runc create failed: `+
@@ -128,16 +129,17 @@ func ofSetUp() map[string]Row {
 		},
 		"a ConfigMap does not exist": {
 			Happen:   event("FailedMount", `MountVolume.SetUp failed for volume "extra" : configmap "settings" not found`),
-			Sentence: Sentence{diagnosis.ReasonFailedMount, `…ConfigMap "settings" does not exist…`},
+			Sentence: Sentence{diagnosis.ReasonFailedMount, `volume "extra" cannot be mounted: ConfigMap "settings" does not exist: create it, or correct its name`},
 		},
 		"the node has no network address left": {
 			Happen: event("FailedCreatePodSandBox", `Failed to create pod sandbox: rpc error: code = Unknown desc = failed to setup network for sandbox "5a": `+
 				`plugin type="bridge" failed (add): failed to allocate for range 0: no IP addresses available in range set: 10.244.1.1-10.244.1.254`),
-			Sentence: Sentence{diagnosis.ReasonFailedCreatePodSandBox, `…no free IP address…`},
+			Sentence: Sentence{diagnosis.ReasonFailedCreatePodSandBox, `the node cannot set up the pod: the node's network has no free IP address: ` +
+				`wait until other pods end; if the problem persists, ask the cluster's administrator for more addresses`},
 		},
 		"another node has the volume": {
 			Happen:   event("FailedAttachVolume", `Multi-Attach error for volume "pvc-1" Volume is already used by pod(s) web-0, web-1`),
-			Sentence: Sentence{diagnosis.ReasonFailedAttachVolume, `…web-0, web-1…`},
+			Sentence: Sentence{diagnosis.ReasonFailedAttachVolume, `volume "pvc-1" cannot be attached: pods on another node use it: web-0, web-1: wait until these pods end, or stop them`},
 		},
 	}
 }

@@ -22,7 +22,7 @@ func ofLimits() map[string]Row {
 			Prepare: func(t testing.TB, c *cluster.Cluster, namespace string) {
 				Quota(t, c.Client, namespace, "none", corev1.ResourcePods, "0")
 			},
-			Sentence: Sentence{diagnosis.ReasonQuotaExceeded, `…none…`},
+			Sentence: Sentence{diagnosis.ReasonQuotaExceeded, `the pod cannot be created: ResourceQuota "none" is exceeded: pods: requested 1, used 0 of 0: the request exceeds the whole quota; ask for a larger quota`},
 		},
 		"another pod uses the quota": {
 			PodSpec: "containers: [{name: CONTAINER, resources: {requests: {memory: 2Gi}}}]",
@@ -30,33 +30,34 @@ func ofLimits() map[string]Row {
 				Quota(t, c.Client, namespace, "team", corev1.ResourceRequestsMemory, "4Gi")
 				podWith(t, c.Client, namespace, corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("3Gi")})
 			},
-			Sentence: Sentence{diagnosis.ReasonQuotaExceeded, `…pods that use most: etl (3Gi): request less…`},
+			Sentence: Sentence{diagnosis.ReasonQuotaExceeded, `the pod cannot be created: ResourceQuota "team" is exceeded: requests.memory: requested 2Gi, used 3Gi of 4Gi; pods that use most: etl (3Gi): ` +
+				`request less, or remove something else`},
 		},
 		"the request exceeds a LimitRange": {
 			PodSpec: "containers: [{name: CONTAINER, resources: {requests: {cpu: '4'}, limits: {cpu: '4'}}}]",
 			Prepare: func(t testing.TB, c *cluster.Cluster, namespace string) {
 				limits(t, c.Client, namespace, corev1.LimitRangeItem{Max: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2")}})
 			},
-			Sentence: Sentence{diagnosis.ReasonAdmissionDenied, `…LimitRange "sizes" of the namespace forbids it: maximum cpu usage per Container is 2, but limit is 4…`},
+			Sentence: Sentence{diagnosis.ReasonAdmissionDenied, `the pod cannot be created: LimitRange "sizes" of the namespace forbids it: maximum cpu usage per Container is 2, but limit is 4: change resources`},
 		},
 		"a LimitRange sets a limit": {
 			PodSpec: "containers: [{name: CONTAINER, resources: {requests: {cpu: '4'}}}]",
 			Prepare: func(t testing.TB, c *cluster.Cluster, namespace string) {
 				limits(t, c.Client, namespace, corev1.LimitRangeItem{Default: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2")}})
 			},
-			Sentence: Sentence{diagnosis.ReasonFailedCreate, `must be less than or equal to cpu limit of 2; this is the limit that LimitRange "sizes" sets if a container has none: set a limit of cpu, or request less`},
+			Sentence: Sentence{diagnosis.ReasonFailedCreate, `the pod cannot be created: spec.containers[0].resources.requests: Invalid value: "4": must be less than or equal to cpu limit of 2; this is the limit that LimitRange "sizes" sets if a container has none: set a limit of cpu, or request less`},
 		},
 		"an admission policy denies the pod": {
 			Prepare: func(t testing.TB, c *cluster.Cluster, namespace string) {
 				c.Deny(t, namespace, "pods", "'no pods today'", admissionregistrationv1.Create)
 			},
-			Sentence: Sentence{diagnosis.ReasonAdmissionDenied, `…no pods today…`},
+			Sentence: Sentence{diagnosis.ReasonAdmissionDenied, `the pod cannot be created: admission policy "…" forbids it: no pods today: change the spec accordingly, or ask the cluster's administrator`},
 		},
 		"an admission policy denies the pod with a long text": {
 			Prepare: func(t testing.TB, c *cluster.Cluster, namespace string) {
 				c.Deny(t, namespace, "pods", "'"+strings.Repeat("no pods today, ", 200)+"nor tomorrow'", admissionregistrationv1.Create)
 			},
-			Sentence: Sentence{diagnosis.ReasonAdmissionDenied, `…no pods today, no pods today…`},
+			Sentence: Sentence{diagnosis.ReasonAdmissionDenied, `the pod cannot be created: admission policy "…" forbids it: no pods today, no pods today, …`},
 		},
 	}
 }
