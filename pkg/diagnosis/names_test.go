@@ -24,7 +24,7 @@ func rulesOfAll() []*regexp.Regexp {
 	for _, r := range creationRules {
 		all = append(all, r.text)
 	}
-	for _, a := range schedulingAdvice {
+	for _, a := range slices.Concat(excluding, schedulingAdvice) {
 		all = append(all, a.text)
 	}
 	return all

@@ -13,16 +13,22 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// schedulingAdvice maps the scheduler's reasons to advice. The first ones exclude every node, so that no
-// other node matters.
-var schedulingAdvice = []struct {
+// obstacle maps a reason of the scheduler, or a note about one, to advice.
+type obstacle struct {
 	text   *regexp.Regexp
 	advice string
-}{
+}
+
+// excluding are the obstacles that exclude every node, so that those of some nodes do not matter.
+var excluding = []obstacle{
 	{regexp.MustCompile(noNodeThere), "ask the cluster's administrator for a node there, or restore the data to another volume"},
 	{regexp.MustCompile(cordonedThere), "wait until the node is uncordoned, or ask the cluster's administrator"},
 	{absent, "correct the name of the resource, or ask the cluster's administrator for nodes that offer it"},
 	{tooLarge, "request less ${1}, or ask the cluster's administrator for larger nodes"},
+}
+
+// schedulingAdvice are the obstacles of some nodes.
+var schedulingAdvice = []obstacle{
 	{regexp.MustCompile(`Insufficient ([\w./-]*\w)`), "request less ${1} in resources, or wait until more is available"},
 	{leavingNode, "the cluster removes these nodes; wait until others can take the pod"},
 	{nodeProblem, "wait until the nodes are ready and not under pressure, or ask the cluster's administrator to repair them"},
@@ -316,8 +322,9 @@ func sortObstacles(nodes string) string {
 // withoutNodeCount strips the number of nodes.
 func withoutNodeCount(part string) string { return strings.TrimLeft(part, "0123456789") }
 
-// schedulingAdviceFor joins the advice for the first two obstacles. Nodes of the control
-// plane are an obstacle only if there are no other nodes. The note explains the exceeded resources.
+// schedulingAdviceFor joins the advice for the first two obstacles. Nodes of the control plane are an
+// obstacle only if there are no other nodes. The note explains the exceeded resources and where volumes
+// are.
 func schedulingAdviceFor(nodes, note string, exceeded []string) string {
 	const most = 2
 	if others := strings.TrimLeft(controlPlane.ReplaceAllString(nodes, ""), ", "); others != "" {
@@ -331,7 +338,10 @@ func schedulingAdviceFor(nodes, note string, exceeded []string) string {
 	text := note + ", " + nodes
 	hidden := words(text)
 	var advice []string
-	for _, a := range schedulingAdvice {
+	for i, a := range slices.Concat(excluding, schedulingAdvice) {
+		if i == len(excluding) && len(advice) > 0 {
+			break
+		}
 		in := hidden
 		if a.text == leavingNode || a.text == nodeProblem { // they match taints that only Kubernetes and autoscalers set
 			in = text
@@ -359,7 +369,7 @@ var passing = regexp.MustCompile(`^(?:Insufficient |untolerated taint|taints? th
 func lastingObstacles(sentence string) string {
 	known := false
 	var lasting []string
-	for _, a := range schedulingAdvice {
+	for _, a := range slices.Concat(excluding, schedulingAdvice) {
 		text := a.text.FindString(sentence)
 		known = known || text != ""
 		if text != "" && !passing.MatchString(text) {

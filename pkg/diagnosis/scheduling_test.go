@@ -56,7 +56,7 @@ func TestSchedulingCauses(t *testing.T) {
 	run(t, map[string]diagnoseCase{
 		"resources and taints": {Workload{Pods: pods(newPod(unscheduled(text)))}, unschedulable(message + advice)},
 		"more than any node has": {Workload{Pods: pods(newPod(unscheduled(text), asking("64", "1Gi"))), Nodes: nodes(3, "4", "16Gi")},
-			impossible(message + " (the largest node has 4 CPU; the pod requests 64)" + ": request less CPU, or ask the cluster's administrator for larger nodes; if nodes are not ready or under pressure, wait; if a taint reserves them, ask the cluster's administrator whether the pod may run there")},
+			impossible(message + " (the largest node has 4 CPU; the pod requests 64)" + ": request less CPU, or ask the cluster's administrator for larger nodes")},
 		"less than a node has": {Workload{Pods: pods(newPod(unscheduled(text), asking("3500m", "1Gi"))), Nodes: nodes(3, "4", "16Gi")}, unschedulable(message + advice)},
 		"taints of nodes that are not ready": {Workload{Pods: pods(newPod(unscheduled(tainted))), Nodes: taints(map[corev1.Taint]int{notReady: 3})},
 			unschedulable("no node can take the pod: 3 node(s) had untolerated taint(s) (taints: node.kubernetes.io/not-ready on 3 nodes): wait until the nodes are ready and not under pressure, or ask the cluster's administrator to repair them")},
@@ -74,7 +74,7 @@ func TestSchedulingCauses(t *testing.T) {
 			Workload{Pods: pods(newPod(unscheduled("0/2 nodes are available: 1 Insufficient cpu, 1 cannot allocate all claims. still not schedulable, preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling."), asking("64", "1Gi"), func(p *corev1.Pod) {
 				p.Status.ResourceClaimStatuses = []corev1.PodResourceClaimStatus{{Name: "gpu", ResourceClaimName: new("nb-0-gpu-x7k2p")}, {Name: "nic", ResourceClaimName: new("nb-0-nic-b2c4d")}}
 			})), Nodes: nodes(2, "4", "16Gi")},
-			impossible(`no node can take the pod: 1 Insufficient cpu, 1 cannot allocate all claims (the largest node has 4 CPU; the pod requests 64; no free devices match all of ResourceClaims "nb-0-gpu-x7k2p", "nb-0-nic-b2c4d"): request less CPU, or ask the cluster's administrator for larger nodes; check the device classes and selectors of its ResourceClaims, or wait until a device is free`)},
+			impossible(`no node can take the pod: 1 Insufficient cpu, 1 cannot allocate all claims (the largest node has 4 CPU; the pod requests 64; no free devices match all of ResourceClaims "nb-0-gpu-x7k2p", "nb-0-nic-b2c4d"): request less CPU, or ask the cluster's administrator for larger nodes`)},
 		"ResourceClaims that are no problem": {
 			Workload{Pods: pods(newPod(unscheduled("0/2 nodes are available: 2 Insufficient cpu. no new claims to deallocate, preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling."), asking("64", "1Gi"), func(p *corev1.Pod) {
 				p.Status.ResourceClaimStatuses = []corev1.PodResourceClaimStatus{{Name: "gpu", ResourceClaimName: new("nb-0-gpu-x7k2p")}}

@@ -247,7 +247,7 @@ func TestABackupIsNotAbandonedWhileItsPodCannotBeReached(t *testing.T) {
 	t.Parallel()
 	s := sceneIn(t, startOwn(t))
 	var refused atomic.Int64
-	refused.Store(10) // two for each run
+	refused.Store(8) // two for each run, and three failures would be the end
 	s.StartOperatorThrough(t, func(next http.RoundTripper) http.RoundTripper { return unreached{next, &refused} })
 	saved := file(t)
 	s.backedUp(fmt.Sprintf("\nbackup: {onFailure: Abandon, exec: {command: [sh, -c, %q]}}", "echo saved >> "+saved))

@@ -54,7 +54,7 @@ func ofCluster() map[string]Row {
 			PodSpec: "volumes: [{name: data, persistentVolumeClaim: {claimName: data}}]",
 			Prepare: func(t testing.TB, c *cluster.Cluster, namespace string) { c.ClaimElsewhere(t, namespace, "data") },
 			Sentence: Sentence{diagnosis.ReasonFailedScheduling,
-				`no node can take the pod: …(claim "data" has volume …in zone zone-gone, where the cluster has no node…): ask the cluster's administrator for a node there, or restore the data to another volume…`},
+				`no node can take the pod: …claim "data" has volume …in zone zone-gone, where the cluster has no node…): ask the cluster's administrator for a node there, or restore the data to another volume`},
 		},
 		"the volume of a claim is gone": {
 			PodSpec: "volumes: [{name: data, persistentVolumeClaim: {claimName: data}}]",
