@@ -233,6 +233,16 @@ func (w *SecretWatch) Watch(user Key, secrets ...types.NamespacedName) {
 	w.users[user] = secrets
 }
 
+// Known records the version of a Secret that its only user has just read or written. The first
+// observation of this version is then no change. Call it after Watch.
+func (w *SecretWatch) Known(name types.NamespacedName, version string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if secret := w.watched[name]; secret != nil && secret.version == unobserved && len(secret.users) == 1 {
+		secret.version = version
+	}
+}
+
 // OnUpdate implements SecretHandler. The first observation of a Secret is reported too,
 // because the Secret may have changed since a user read it.
 func (w *SecretWatch) OnUpdate(_ context.Context, s SecretMeta) {

@@ -61,6 +61,42 @@ func TestSecretWatchReportsTheDeletionOfASecretThatIsOlderThanItsReference(t *te
 	}
 }
 
+func TestAVersionThatTheOnlyUserKnowsIsNoChange(t *testing.T) {
+	name := types.NamespacedName{Namespace: "shop", Name: "token"}
+	for scenario, tc := range map[string]struct {
+		users []string
+		known string
+		want  int
+	}{
+		"the only user has created it":     {[]string{"ana"}, "1", 0},
+		"it has changed since":             {[]string{"ana"}, "0", 1},
+		"another user waits for it":        {[]string{"ana", "ben"}, "1", 2},
+		"it is known after it was changed": {[]string{"ana"}, "", 1},
+	} {
+		t.Run(scenario, func(t *testing.T) {
+			reported := 0
+			w := NewSecretWatch(func(Key) { reported++ })
+			for _, user := range tc.users {
+				w.Watch(Key{Name: user}, name)
+			}
+			if tc.known != "" {
+				w.Known(name, tc.known)
+			}
+			store := reflectorStore{t.Context(), []SecretHandler{w}}
+			if err := store.Add(secretMeta("token", "1")); err != nil {
+				t.Fatal(err)
+			}
+			w.Known(name, "0") // an observation is newer
+			if err := store.Update(secretMeta("token", "1")); err != nil {
+				t.Fatal(err)
+			}
+			if reported != tc.want {
+				t.Errorf("reported %d times, want %d", reported, tc.want)
+			}
+		})
+	}
+}
+
 func TestSecretStreamDropsForeignAnnotations(t *testing.T) {
 	got, err := reflectorStore{}.Transformer()(secretMeta("slack", "3"))
 	if err != nil {

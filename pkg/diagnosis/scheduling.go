@@ -322,11 +322,11 @@ func sortObstacles(nodes string) string {
 // withoutNodeCount strips the number of nodes.
 func withoutNodeCount(part string) string { return strings.TrimLeft(part, "0123456789") }
 
-// schedulingAdviceFor joins the advice for the first two obstacles. Nodes of the control plane are an
+// schedulingAdviceFor joins the advice for the first three obstacles. Nodes of the control plane are an
 // obstacle only if there are no other nodes. The note explains the exceeded resources and where volumes
 // are.
 func schedulingAdviceFor(nodes, note string, exceeded []string) string {
-	const most = 2
+	const most = 3
 	if others := strings.TrimLeft(controlPlane.ReplaceAllString(nodes, ""), ", "); others != "" {
 		nodes = others
 	} else if nodes != "" {

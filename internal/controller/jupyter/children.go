@@ -103,18 +103,22 @@ func (r *Reconciler) ensureToken(ctx context.Context, n *notebook) (step.Result,
 	}
 	revision := r.tokens.revision(n.name)
 	var secret corev1.Secret
-	err := r.Live.Get(ctx, name, &secret)
-	if client.IgnoreNotFound(err) != nil {
-		return step.Result{}, err
+	var err error
+	own := n.jupyter.Spec.Auth.TokenSecretRef == nil
+	if isNew := n.before.Status.ObservedGeneration == 0; !own || !isNew { // the own Secret of a new notebook does not exist
+		if err = r.Live.Get(ctx, name, &secret); client.IgnoreNotFound(err) != nil {
+			return step.Result{}, err
+		}
 	}
 	var result step.Result
-	if n.jupyter.Spec.Auth.TokenSecretRef != nil {
+	if !own {
 		result = checkToken(n, ref, &secret, err == nil)
 	} else if result, err = r.createToken(ctx, n, &secret); err != nil {
 		return step.Result{}, err
 	}
 	if !result.Stop {
 		r.tokens.setValid(n.name, token, revision)
+		r.secrets.Known(name, secret.ResourceVersion)
 	}
 	return result, nil
 }
