@@ -18,7 +18,7 @@ var volatileText = []*regexp.Regexp{
 	regexp.MustCompile(`\b\d{1,3}(?:\.\d{1,3}){3}(?::\d{4,5})?\b`),
 	regexp.MustCompile(`\[[0-9a-f:]*:[0-9a-f:]*\](?::\d{4,5})?`),
 	regexp.MustCompile(`\b(?:\d+h)?(?:\d+m)?\d+(?:\.\d+)?(?:ms|s)\b|\b\d+h(?:\d+m)?\b`),
-	regexp.MustCompile(`(\bsha256:[0-9a-f]+)|\b[0-9a-f]{16,}\b`),                  // a digest of an image stays
+	regexp.MustCompile(`(\bsha256:[0-9a-f]+)|\b[0-9a-f]{16,}\b`),                             // a digest of an image stays
 	regexp.MustCompile(`\bused \S+ of ([^;:]+)(?:; (?:pods|claims) that use most: [^;:]*)?`), // the limit stays
 	regexp.MustCompile(`\b\d+(?:/\d+)? (?:nodes?\b|Insufficient|Too many)`),
 	regexp.MustCompile(`\bthe largest node has \S+`),

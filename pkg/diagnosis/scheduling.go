@@ -326,7 +326,6 @@ func withoutNodeCount(part string) string { return strings.TrimLeft(part, "01234
 // obstacle only if there are no other nodes. The note explains the exceeded resources and where volumes
 // are.
 func schedulingAdviceFor(nodes, note string, exceeded []string) string {
-	const most = 3
 	if others := strings.TrimLeft(controlPlane.ReplaceAllString(nodes, ""), ", "); others != "" {
 		nodes = others
 	} else if nodes != "" {
@@ -336,12 +335,19 @@ func schedulingAdviceFor(nodes, note string, exceeded []string) string {
 		nodes = strings.ReplaceAll(nodes, "Insufficient "+name, "")
 	}
 	text := note + ", " + nodes
+	advice := adviceIn(text, excluding)
+	if len(advice) == 0 {
+		advice = adviceIn(text, schedulingAdvice)
+	}
+	return strings.Join(advice, "; ")
+}
+
+// adviceIn returns the advice for those of the obstacles that a text contains.
+func adviceIn(text string, obstacles []obstacle) []string {
+	const most = 3
 	hidden := words(text)
 	var advice []string
-	for i, a := range slices.Concat(excluding, schedulingAdvice) {
-		if i == len(excluding) && len(advice) > 0 {
-			break
-		}
+	for _, a := range obstacles {
 		in := hidden
 		if a.text == leavingNode || a.text == nodeProblem { // they match taints that only Kubernetes and autoscalers set
 			in = text
@@ -357,7 +363,7 @@ func schedulingAdviceFor(nodes, note string, exceeded []string) string {
 			text, hidden = text[:at[0]]+text[at[1]:], hidden[:at[0]]+hidden[at[1]:]
 		}
 	}
-	return strings.Join(advice, "; ")
+	return advice
 }
 
 // passing matches obstacles that come and go with the state of nodes and of other pods.
