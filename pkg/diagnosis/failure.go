@@ -23,6 +23,7 @@ var volatileText = []*regexp.Regexp{
 	regexp.MustCompile(`\b\d+(?:/\d+)? (?:nodes?\b|Insufficient|Too many)`),
 	regexp.MustCompile(`\bthe largest node has \S+`),
 	regexp.MustCompile(`\btaints: [^;)]*`),
+	regexp.MustCompile(`(\buse one of )[^;]*`), // the classes that exist
 }
 
 // Identity returns a string that is equal for causes of the same failure, even if it

@@ -131,6 +131,9 @@ func TestIdentity(t *testing.T) {
 			cause(fmt.Sprintf(`name "nb_web-abc12_shop_3f1c9d7e-5a0b-4c38-9d5e-0d9c1f2b3a4e_3" is reserved for "%064x"`, 1)),
 			cause(fmt.Sprintf(`name "nb_web-abc12_shop_3f1c9d7e-5a0b-4c38-9d5e-0d9c1f2b3a4e_4" is reserved for "%064x"`, 2)), true,
 		},
+		"another class exists": {
+			cause(`StorageClass "x" does not exist: use one of a, b`), cause(`StorageClass "x" does not exist: use one of a`), true,
+		},
 		"another message":   {cause("x"), cause("y"), false},
 		"another tag":       {cause(`image "jupyter:1" cannot`), cause(`image "jupyter:2" cannot`), false},
 		"another digest":    {cause(fmt.Sprintf("image x@sha256:%064x", 1)), cause(fmt.Sprintf("image x@sha256:%064x", 2)), false},

@@ -16,6 +16,7 @@ import (
 
 // The states of pods are those that other kinds share.
 func TestTheOwnerOfAnAppReadsWhyItsPodDoesNotRun(t *testing.T) {
+	t.Parallel()
 	for name, row := range headlines.Rows() {
 		t.Run(name, func(t *testing.T) {
 			if row.Happen != nil {

@@ -7,7 +7,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -196,23 +195,8 @@ func TestPodsThatAreNeverReadyAreExplained(t *testing.T) {
 	s.g.Expect(s.now().Status.LastFailure).NotTo(BeNil())
 }
 
-func TestAPodThatWaitsForItsClaimIsExplained(t *testing.T) {
-	t.Parallel()
-	s := newScene(t)
-	class := "nowhere"
-	s.g.Expect(s.Client.Create(t.Context(), &corev1.PersistentVolumeClaim{
-		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "data"},
-		Spec: corev1.PersistentVolumeClaimSpec{
-			StorageClassName: &class, AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
-			Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
-		},
-	})).To(Succeed())
-	s.create("size: 1\ntemplate: {spec: {volumes: [{name: data, persistentVolumeClaim: {claimName: data}}], containers: [{name: app, volumeMounts: [{name: data, mountPath: /data}]}]}}\n")
-	describe := s.describer()
-	s.g.Eventually(describe).WithTimeout(patience).Should(describesFailure(diagnosis.ReasonProvisioningFailed, `StorageClass "nowhere" does not exist`))
-}
-
 func TestAQuotaIsNamed(t *testing.T) {
+	t.Parallel()
 	for name, tc := range map[string]struct{ hard, spec, want string }{
 		"of pods":   {"pods: '1'", "size: 3", `ResourceQuota "small" is exceeded: pods: requested 1, used 1 of 1`},
 		"of memory": {"requests.memory: 4Gi", "size: 2\ntemplate: {spec: {containers: [{name: app, resources: {requests: {memory: 3Gi}}}]}}", "requested 3Gi, used 3Gi of 4Gi; pods that use most: "},

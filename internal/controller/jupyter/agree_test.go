@@ -18,6 +18,7 @@ import (
 // Users must read one cause of a state: in conditions, Events, `bongsu explain`, and messages about
 // the pod.
 func TestConditionsEventsExplainAndMessagesAgree(t *testing.T) {
+	t.Parallel()
 	const container = "spec.containers{notebook}"
 	for name, tc := range map[string]struct {
 		spec   string

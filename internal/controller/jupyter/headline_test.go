@@ -21,6 +21,7 @@ const impatient = "schedulingGracePeriodSeconds: 0\n"
 // A user who may only read Jupyters and Events of one namespace finds out why a notebook
 // does not run.
 func TestKubectlDescribeShowsEveryCauseToTheOwner(t *testing.T) {
+	t.Parallel()
 	for name, tc := range map[string]struct {
 		spec    string
 		prepare func(*scene)
@@ -129,6 +130,7 @@ func (s *scene) quota(name string, of corev1.ResourceName, amount string) {
 
 // The states of pods are those that other kinds share.
 func TestTheOwnerOfANotebookReadsWhyItsPodDoesNotRun(t *testing.T) {
+	t.Parallel()
 	rows := headlines.Rows()
 	rows["the node does not end the pod"] = headlines.Row{ // it counts as stuck a minute after its grace period
 		Node: &headlines.Node{},

@@ -15,6 +15,7 @@ import (
 
 // The storage driver of these tests resizes nothing by itself.
 func TestAClaimThatDoesNotGrowIsReportedWhileTheNotebookRuns(t *testing.T) {
+	t.Parallel()
 	const refusal = `rpc error: code = OutOfRange desc = the largest volume has 1Gi`
 	for name, fail := range map[string]func(*scene, *corev1.PersistentVolumeClaim){
 		"by a condition of the claim": func(s *scene, claim *corev1.PersistentVolumeClaim) {
