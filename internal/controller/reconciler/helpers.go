@@ -246,7 +246,7 @@ func (h *Helpers) Delete(ctx context.Context, child client.Object) error {
 
 // RemoveUnwanted deletes a child for which the spec does not ask, if the owner owns it. The cache
 // lacks a child that lost its labels, so the API server is asked once for each version of the
-// spec. child is empty, except for its name.
+// spec. The first version had no former one that asked for it. child is empty, except for its name.
 func (h *Helpers) RemoveUnwanted(ctx context.Context, owner, child client.Object, owns func(client.Object) bool) error {
 	gvk, err := apiutil.GVKForObject(child, h.Client.Scheme())
 	if err != nil {
@@ -254,7 +254,7 @@ func (h *Helpers) RemoveUnwanted(ctx context.Context, owner, child client.Object
 	}
 	key, version := client.ObjectKeyFromObject(child), ownerVersion{owner.GetUID(), owner.GetGeneration()}
 	err = h.Client.Get(ctx, key, child)
-	if apierrors.IsNotFound(err) && !h.isAbsent(owner, gvk.Kind, version) {
+	if apierrors.IsNotFound(err) && owner.GetGeneration() > 1 && !h.isAbsent(owner, gvk.Kind, version) {
 		err = h.Live.Get(ctx, key, child)
 	}
 	switch {

@@ -225,12 +225,14 @@ func TestAnUnwantedChildThatTheCacheLacksIsDeleted(t *testing.T) {
 		live []client.Object
 		owns bool
 		// left is whether a Service is left, and reads are those of two reconciles.
-		left  bool
-		reads int
+		left       bool
+		reads      int
+		generation int64
 	}{
-		"a child":            {[]client.Object{child}, true, false, 2},
-		"an object of users": {[]client.Object{child}, false, true, 1},
-		"nothing":            {nil, true, false, 1},
+		"a child":                    {[]client.Object{child}, true, false, 2, 2},
+		"an object of users":         {[]client.Object{child}, false, true, 1, 2},
+		"nothing":                    {nil, true, false, 1, 2},
+		"the spec has never changed": {nil, true, false, 0, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			reads := 0
@@ -244,6 +246,7 @@ func TestAnUnwantedChildThatTheCacheLacksIsDeleted(t *testing.T) {
 			}})
 			h := New(cached, live, clock.RealClock{}, "test-controller")
 			owner := &v1alpha1.AppService{ObjectMeta: meta}
+			owner.Generation = tc.generation
 			for range 2 {
 				if err := h.RemoveUnwanted(t.Context(), owner, &corev1.Service{ObjectMeta: meta}, func(client.Object) bool { return tc.owns }); err != nil {
 					t.Fatal(err)
