@@ -233,14 +233,20 @@ func (w *SecretWatch) Watch(user Key, secrets ...types.NamespacedName) {
 	w.users[user] = secrets
 }
 
-// Known records the version of a Secret that its only user has just read or written. The first
-// observation of this version is then no change. Call it after Watch.
-func (w *SecretWatch) Known(name types.NamespacedName, version string) {
+// Known reports whether no other version of a Secret was observed than the one that a user has just
+// read or written. For an only user, the first observation of this version is then no change. Call it
+// after Watch.
+func (w *SecretWatch) Known(name types.NamespacedName, version string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if secret := w.watched[name]; secret != nil && secret.version == unobserved && len(secret.users) == 1 {
+	secret := w.watched[name]
+	if secret == nil || secret.version != unobserved {
+		return secret != nil && secret.version == version
+	}
+	if len(secret.users) == 1 {
 		secret.version = version
 	}
+	return true
 }
 
 // OnUpdate implements SecretHandler. The first observation of a Secret is reported too,

@@ -86,7 +86,9 @@ func TestAVersionThatTheOnlyUserKnowsIsNoChange(t *testing.T) {
 			if err := store.Add(secretMeta("token", "1")); err != nil {
 				t.Fatal(err)
 			}
-			w.Known(name, "0") // an observation is newer
+			if w.Known(name, "0") || !w.Known(name, "1") {
+				t.Error("a version is known that is not the last one observed")
+			}
 			if err := store.Update(secretMeta("token", "1")); err != nil {
 				t.Fatal(err)
 			}

@@ -57,7 +57,7 @@ func (t *tokens) isValid(name types.NamespacedName, token tokenOf) bool {
 	return t.valid[name] == token
 }
 
-// revision is read before a token. If it differs afterwards, the token may be outdated.
+// revision counts the changes of a notebook's Secret.
 func (t *tokens) revision(name types.NamespacedName) int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -101,7 +101,6 @@ func (r *Reconciler) ensureToken(ctx context.Context, n *notebook) (step.Result,
 	if r.tokens.isValid(n.name, token) {
 		return step.Result{}, nil
 	}
-	revision := r.tokens.revision(n.name)
 	var secret corev1.Secret
 	var err error
 	own := n.jupyter.Spec.Auth.TokenSecretRef == nil
@@ -116,9 +115,9 @@ func (r *Reconciler) ensureToken(ctx context.Context, n *notebook) (step.Result,
 	} else if result, err = r.createToken(ctx, n, &secret); err != nil {
 		return step.Result{}, err
 	}
-	if !result.Stop {
+	revision := r.tokens.revision(n.name)
+	if !result.Stop && r.secrets.Known(name, secret.ResourceVersion) {
 		r.tokens.setValid(n.name, token, revision)
-		r.secrets.Known(name, secret.ResourceVersion)
 	}
 	return result, nil
 }
