@@ -76,10 +76,10 @@ func ordinal(p *corev1.Pod) int {
 }
 
 // adviseReplacement changes the advice of the causes in the outdated pod, which are not those of the
-// present template.
+// present template. A deletion does not help while the node does not respond.
 func (v *view) adviseReplacement(p *corev1.Pod, found []finding) []finding {
-	if v.Outdated == p.Name && v.Outdated != "" {
-		for i := range found {
+	for i := range found {
+		if v.Outdated == p.Name && v.Outdated != "" && found[i].cause.Reason != ReasonNodeLost {
 			found[i].cause.Advice = "delete the pod (kubectl delete pod -n " + p.Namespace + " " + p.Name + "): it has a former template, and its StatefulSet replaces it only once it is ready"
 		}
 	}

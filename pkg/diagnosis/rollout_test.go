@@ -79,12 +79,14 @@ func TestAStatefulSetDoesNotReplaceAPodThatIsNotReady(t *testing.T) {
 }
 
 func TestTheCauseInAnOutdatedPodAdvisesToDeleteIt(t *testing.T) {
-	w := Workload{Pods: waits("ErrImagePull", textNotFound)}
-	w.Pods[0].Namespace = "shop"
-	w.Outdated = w.Pods[0].Name
-	d := Diagnose(w)
-	want := "delete the pod (kubectl delete pod -n shop " + w.Outdated + "): it has a former template, and its StatefulSet replaces it only once it is ready"
-	if d.Cause == nil || d.Cause.Reason != ReasonErrImagePull || d.Cause.Advice != want {
-		t.Errorf("cause %+v, want the advice %q", d.Cause, want)
+	const remove = "delete the pod (kubectl delete pod -n shop nb-0): it has a former template, and its StatefulSet replaces it only once it is ready"
+	w := Workload{Pods: waits("ErrImagePull", textNotFound), Outdated: "nb-0"}
+	if c := Diagnose(w).Cause; c == nil || c.Reason != ReasonErrImagePull || c.Advice != remove {
+		t.Errorf("cause %+v, want the advice %q", c, remove)
+	}
+	w.Pods = pods(newPod(ready, setCondition(corev1.PodReady, corev1.ConditionFalse, 50)))
+	w.NodeStates = map[string]NodeState{"node-a": {Lost: true, Since: at(40)}}
+	if c := Diagnose(w).Cause; c == nil || c.Reason != ReasonNodeLost || c.Advice == remove {
+		t.Errorf("cause %+v, want the advice about the node", c)
 	}
 }
