@@ -144,6 +144,10 @@ type evictionAnswers struct {
 // answer replaces the answer of the API server, which send returns.
 type answer func(send func() (*http.Response, error)) (*http.Response, error)
 
+func newEvictionAnswers() *evictionAnswers {
+	return &evictionAnswers{dryRuns: map[string][]answer{}, evictions: map[string][]answer{}, sent: map[string]int{}}
+}
+
 func (e *evictionAnswers) wrap(next http.RoundTripper) http.RoundTripper {
 	return roundTripper(func(r *http.Request) (*http.Response, error) {
 		send := func() (*http.Response, error) { return next.RoundTrip(r) }
@@ -214,43 +218,48 @@ func lost(send func() (*http.Response, error)) (*http.Response, error) {
 func TestEvictionsThatDidNotHappenDoNotCount(t *testing.T) {
 	t.Parallel()
 	c := startOwn(t)
-	answers := &evictionAnswers{dryRuns: map[string][]answer{}, evictions: map[string][]answer{}, sent: map[string]int{}}
-	operator := c.StartOperatorThrough(t, answers.wrap)
+	answers := newEvictionAnswers()
+	c.StartOperatorThrough(t, answers.wrap)
 
 	tooMany := refused(apierrors.NewTooManyRequests("too many requests, please try again later", 0))
 	byBudget := refused(apierrors.NewTooManyRequests("Cannot evict pod as it would violate the pod's disruption budget.", 0),
 		metav1.StatusCause{Type: policyv1.DisruptionBudgetCause, Message: "The disruption budget others needs 1 healthy pods and has 1 currently"})
 	forbidden := refused(apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "web", errors.New("no permission")))
-	t.Run("one eviction", func(t *testing.T) {
-		for name, tc := range map[string]struct {
-			dryRuns, evictions []answer
-			blocked, restarted int // Warnings
-		}{
-			"too many requests of all clients":   {[]answer{tooMany, tooMany}, nil, 0, 1},
-			"a missing permission":               {[]answer{forbidden, forbidden}, nil, 0, 1},
-			"another eviction was first":         {nil, []answer{byBudget}, 1, 1},
-			"refused by something else":          {nil, []answer{forbidden}, 0, 1},
-			"the answer is lost":                 {nil, []answer{lost}, 0, 0},
-			"the answer to the dry run was lost": {[]answer{lost}, nil, 0, 1},
-		} {
-			t.Run(name, func(t *testing.T) {
-				t.Parallel()
-				s := sceneIn(t, c)
-				answers.set(s.namespace, tc.dryRuns, tc.evictions)
-				pods, servers := s.restarted(1, "")
-				servers[0].fail()
-				if tc.blocked > 0 {
-					s.g.Expect(s.awaitBlocked().Message).To(ContainSubstring("PodDisruptionBudget others"))
-					s.g.Expect(s.now().Status.RestartTimes).To(BeEmpty())
-				}
-				s.awaitEvicted(pods[0])
-				s.g.Expect(s.now().Status.RestartTimes).To(HaveLen(1))
-				s.g.Eventually(s.eventCount(v1alpha1.ReasonRestartedUnhealthyPod)).Should(Equal(tc.restarted))
-				s.g.Expect(s.eventCount(v1alpha1.ReasonBlockedByDisruptionBudget)()).To(Equal(tc.blocked))
-			})
-		}
-	})
+	for name, tc := range map[string]struct {
+		dryRuns, evictions []answer
+		blocked, restarted int // Warnings
+	}{
+		"too many requests of all clients":   {[]answer{tooMany, tooMany}, nil, 0, 1},
+		"a missing permission":               {[]answer{forbidden, forbidden}, nil, 0, 1},
+		"another eviction was first":         {nil, []answer{byBudget}, 1, 1},
+		"refused by something else":          {nil, []answer{forbidden}, 0, 1},
+		"the answer is lost":                 {nil, []answer{lost}, 0, 0},
+		"the answer to the dry run was lost": {[]answer{lost}, nil, 0, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := sceneIn(t, c)
+			answers.set(s.namespace, tc.dryRuns, tc.evictions)
+			pods, servers := s.restarted(1, "")
+			servers[0].fail()
+			if tc.blocked > 0 {
+				s.g.Expect(s.awaitBlocked().Message).To(ContainSubstring("PodDisruptionBudget others"))
+				s.g.Expect(s.now().Status.RestartTimes).To(BeEmpty())
+			}
+			s.awaitEvicted(pods[0])
+			s.g.Expect(s.now().Status.RestartTimes).To(HaveLen(1))
+			s.g.Eventually(s.eventCount(v1alpha1.ReasonRestartedUnhealthyPod)).Should(Equal(tc.restarted))
+			s.g.Expect(s.eventCount(v1alpha1.ReasonBlockedByDisruptionBudget)()).To(Equal(tc.blocked))
+		})
+	}
+}
 
+// A blocked eviction is tried again and again, also by the next operator, and is reported once.
+func TestABlockedEvictionIsReportedOnce(t *testing.T) {
+	t.Parallel()
+	c := startOwn(t)
+	answers := newEvictionAnswers()
+	operator := c.StartOperatorThrough(t, answers.wrap)
 	s := sceneIn(t, c)
 	pods, servers := s.restarted(2, "disruptionBudget: {minAvailable: 2}")
 	s.awaitBudget(2)
