@@ -6,18 +6,20 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Prefixes that controllers and the API server write before the reason. The first
-// captures the name of the pod.
+// Prefixes that controllers and the API server write before the reason. The first two
+// capture the name of the pod.
 var (
 	creatingPrefix      = regexp.MustCompile(`^(?:Error creating(?: job)?: |Failed to create new replica set "[^"]*": |[Cc]reate (?:Claim \S+ for )?Pod (\S+) in StatefulSet \S+ failed error: )`)
 	forbiddenPrefix     = regexp.MustCompile(`^[\w.]+ "[^"]*" is forbidden: `)
 	invalidPrefix       = regexp.MustCompile(`^[\w.]+ "[^"]*" is invalid: `)
+	deletingPrefix      = regexp.MustCompile(`^(?:Error deleting: |Deleted job: |[Dd]elete Pod (\S+) in StatefulSet \S+ failed error: )`)
 	creatingClaimPrefix = regexp.MustCompile(`^failed to create PVC (\S+?): `)
 )
 
@@ -164,6 +166,24 @@ func creationFailure(object Object, text string) Cause {
 	return rejection(object, what+" cannot be created", text)
 }
 
+// deletionFailure returns the cause of a controller's failure to delete a pod, or a Job if the
+// controller is that of a CronJob.
+func deletionFailure(object Object, text string) Cause {
+	text = stripNoise(text)
+	what := "the pod"
+	if m := deletingPrefix.FindStringSubmatch(text); m != nil && m[1] != "" {
+		what = "pod " + quote(line(m[1], maxName))
+	} else if object.Kind == "CronJob" {
+		what = "the Job"
+	}
+	cause := rejection(object, what+" cannot be deleted", deletingPrefix.ReplaceAllString(text, ""))
+	if cause.Reason == ReasonAdmissionDenied {
+		cause.Advice = "do what it asks for, or ask the cluster's administrator"
+	}
+	cause.Reason = ReasonFailedDelete
+	return cause
+}
+
 // rejection returns why the API server rejected an object. The message begins with what.
 func rejection(object Object, what, text string) Cause {
 	text = forbiddenPrefix.ReplaceAllString(text, "")
@@ -195,6 +215,17 @@ func FromCreateFailure(object Object, message string) Cause {
 	cause := creationFailure(object, message)
 	cause.sanitize()
 	return cause
+}
+
+// fromReplicaFailure returns the cause in the condition ReplicaFailure of a Deployment or ReplicaSet.
+func fromReplicaFailure(object Object, reason, message string, since time.Time) *Cause {
+	cause := creationFailure(object, message)
+	if reason == ReasonFailedDelete {
+		cause = deletionFailure(object, message)
+	}
+	cause.Time = since
+	cause.sanitize()
+	return &cause
 }
 
 // FromAPIError returns the cause of the API server's error for a create or update

@@ -106,6 +106,7 @@ var precedence = map[string]int{
 	ReasonUnhealthy:                     80,
 	ReasonVolumeResizeFailed:            82,
 	ReasonFileSystemResizeFailed:        82,
+	ReasonFailedDelete:                  83,
 	ReasonPodInitializing:               84,
 	ReasonReadinessGatesNotReady:        84,
 	ReasonProgressDeadlineExceeded:      90,

@@ -29,17 +29,15 @@ func FromController(o metav1.Object) *Cause {
 	return nil
 }
 
-// fromReplicaSet returns the cause for which a ReplicaSet cannot create its pods, or nil.
+// fromReplicaSet returns the cause for which a ReplicaSet cannot create or delete pods, or nil.
 func fromReplicaSet(r *appsv1.ReplicaSet) *Cause {
 	wanted := int32(1)
 	if r.Spec.Replicas != nil {
 		wanted = *r.Spec.Replicas
 	}
 	for _, c := range r.Status.Conditions {
-		if c.Type == appsv1.ReplicaSetReplicaFailure && c.Status == corev1.ConditionTrue && r.Status.Replicas < wanted {
-			cause := FromCreateFailure(Object{Kind: "ReplicaSet", Name: r.Name}, c.Message)
-			cause.Time = c.LastTransitionTime.Time
-			return &cause
+		if c.Type == appsv1.ReplicaSetReplicaFailure && c.Status == corev1.ConditionTrue && (c.Reason == ReasonFailedDelete || r.Status.Replicas < wanted) {
+			return fromReplicaFailure(Object{Kind: "ReplicaSet", Name: r.Name}, c.Reason, c.Message, c.LastTransitionTime.Time)
 		}
 	}
 	return nil
@@ -62,14 +60,9 @@ func FromDeployment(d *appsv1.Deployment) *Cause {
 	var deadline *Cause
 	for _, c := range d.Status.Conditions {
 		switch {
-		case c.Type == appsv1.DeploymentReplicaFailure && c.Status == corev1.ConditionTrue && d.Status.UpdatedReplicas < wanted:
-			cause := FromCreateFailure(object, c.Message)
-			cause.Time = c.LastTransitionTime.Time
-			return &cause
-		case c.Type == appsv1.DeploymentProgressing && c.Status == corev1.ConditionFalse && c.Reason == replicaSetCreateError:
-			cause := FromCreateFailure(object, c.Message)
-			cause.Time = c.LastTransitionTime.Time
-			return &cause
+		case c.Type == appsv1.DeploymentReplicaFailure && c.Status == corev1.ConditionTrue && (c.Reason == ReasonFailedDelete || d.Status.UpdatedReplicas < wanted),
+			c.Type == appsv1.DeploymentProgressing && c.Status == corev1.ConditionFalse && c.Reason == replicaSetCreateError:
+			return fromReplicaFailure(object, c.Reason, c.Message, c.LastTransitionTime.Time)
 		case c.Type == appsv1.DeploymentProgressing && c.Status == corev1.ConditionFalse:
 			deadline = &Cause{
 				Reason: ReasonProgressDeadlineExceeded, Object: object, Time: c.LastTransitionTime.Time,
@@ -140,12 +133,13 @@ func FromAutoscaler(h *autoscalingv2.HorizontalPodAutoscaler) []Cause {
 	return causes
 }
 
-// podControllers are the kinds whose controllers emit FailedCreate for pods, claims and Jobs.
+// podControllers are the kinds whose controllers emit FailedCreate for pods, claims and Jobs, and
+// FailedDelete for pods and Jobs.
 var podControllers = []string{"CronJob", "DaemonSet", "Job", "ReplicaSet", "ReplicationController", "StatefulSet"}
 
 // FromEvent returns the cause that an Event itself contains, or nil. It needs no other object. The Event
 // is a Warning, or that of a CronJob that starts no Job while another one runs. FromEvent explains
-// failures to create ReplicaSets, pods and Jobs, claims without a volume, and volumes that cannot be
+// failures to create ReplicaSets, pods and Jobs or to delete them, claims without a volume, and volumes that cannot be
 // resized or modified. It also explains pods that do not end, missing imagePullSecrets,
 // HorizontalPodAutoscalers, Jobs that exceed their deadline, and the schedules of CronJobs. The same
 // applies to pods that do not get new resources in place. Some Events of budgets and nodes have rules of
@@ -176,6 +170,10 @@ func FromEvent(e Event) *Cause {
 		return &cause
 	case e.Reason == "FailedCreate" && slices.Contains(podControllers, e.Regarding.Kind):
 		return Diagnose(Workload{Events: []Event{e}}).Cause
+	case e.Reason == ReasonFailedDelete && slices.Contains(podControllers, e.Regarding.Kind):
+		cause := deletionFailure(e.Regarding, e.Note).withEvent(&e)
+		cause.sanitize()
+		return &cause
 	case e.Regarding.Kind == "Deployment" && e.Reason == replicaSetCreateError:
 		cause := FromCreateFailure(e.Regarding, e.Note).withEvent(&e)
 		return &cause

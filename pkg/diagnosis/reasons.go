@@ -21,6 +21,8 @@ const (
 	// ReasonFailedCreate: the pod or another object could not be created for another
 	// reason.
 	ReasonFailedCreate = "FailedCreate"
+	// ReasonFailedDelete: a controller could not delete a pod or a Job, for example an old pod of a rollout.
+	ReasonFailedDelete = "FailedDelete"
 	// ReasonDeploymentPaused: the Deployment is paused, so that its pods keep an older
 	// template.
 	ReasonDeploymentPaused = "DeploymentPaused"
