@@ -13,78 +13,11 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// obstacle maps a reason of the scheduler, or a note about one, to advice.
-type obstacle struct {
-	text   *regexp.Regexp
-	advice string
-}
-
-// excluding are the obstacles that exclude every node, so that those of some nodes do not matter.
-var excluding = []obstacle{
-	{regexp.MustCompile(noNodeThere), "ask the cluster's administrator for a node there, or restore the data to another volume"},
-	{regexp.MustCompile(cordonedThere), "wait until the node is uncordoned, or ask the cluster's administrator"},
-	{absent, "correct the name of the resource, or ask the cluster's administrator for nodes that offer it"},
-	{tooLarge, "request less ${1}, or ask the cluster's administrator for larger nodes"},
-}
-
-// schedulingAdvice are the obstacles of some nodes.
-var schedulingAdvice = []obstacle{
-	{regexp.MustCompile(`Insufficient ([\w./-]*\w)`), "request less ${1} in resources, or wait until more is available"},
-	{leavingNode, "the cluster removes these nodes; wait until others can take the pod"},
-	{nodeProblem, "wait until the nodes are ready and not under pressure, or ask the cluster's administrator to repair them"},
-	{regexp.MustCompile(`untolerated taint\(s\)`), "if nodes are not ready or under pressure, wait; if a taint reserves them, ask the cluster's administrator whether the pod may run there"},
-	{regexp.MustCompile(`untolerated taint \{|taints? that the pod didn't tolerate`), "add tolerations for the nodes' taints, or let the pod run on other nodes"},
-	{regexp.MustCompile(`cannot allocate all claims`), "check the device classes and selectors of its ResourceClaims, or wait until a device is free"},
-	{regexp.MustCompile(`device class (\S+) does not exist`), `use another DeviceClass than "${1}" in the ResourceClaim`},
-	{regexp.MustCompile(`resourceclaim "([^"]+)" is being deleted`), `wait until ResourceClaim "${1}" is deleted, and create it again`},
-	{regexp.MustCompile(`resourceclaim\S* "([^"]+)" not found`), `create ResourceClaim "${1}", or correct its name`},
-	{regexp.MustCompile(`waiting for (?:dynamic resource|ephemeral volume) controller|ResourceClaim not created yet`), administratorLater},
-	{regexp.MustCompile(`resourceclaim|resource claim`), "check the pod's ResourceClaims, or ask the cluster's administrator"},
-	{regexp.MustCompile(`didn't find available persistent volumes`), "use a storage class that provisions volumes, or ask the cluster's administrator for a matching PersistentVolume"},
-	{regexp.MustCompile(`enough free storage`), "request less storage, or wait until a node has more"},
-	{regexp.MustCompile(`requested node name`), "correct nodeName"},
-	{regexp.MustCompile(`non-existent pv`), "use another claim, or ask the cluster's administrator to restore the missing PersistentVolume"},
-	{regexp.MustCompile(`node affinity/selector|didn't match node selector`), "correct nodeSelector and affinity, or ask the cluster's administrator for the labels of the nodes"},
-	{regexp.MustCompile(`existing pods anti-affinity`), "the podAntiAffinity of running pods excludes it; wait until they end, or change their labels or its own"},
-	{regexp.MustCompile(`anti-affinity`), "run fewer replicas, or relax its podAntiAffinity"},
-	{regexp.MustCompile(`pod affinity`), "start the pods that its podAffinity requires, or relax it"},
-	{regexp.MustCompile(`topology spread constraints \(missing required label\)`), "use a topologyKey in topologySpreadConstraints that the nodes have as a label"},
-	{regexp.MustCompile(`topology spread`), "wait for free capacity in the other topology domains, or relax topologySpreadConstraints"},
-	{regexp.MustCompile(`free ports`), "use another hostPort, or none"},
-	{regexp.MustCompile(`Too many pods`), "wait until other pods end"},
-	{regexp.MustCompile(`were unschedulable|had unknown conditions`), "wait until nodes are schedulable again"},
-	{volumeAffinity, "no suitable node can use its volume; change the pod's placement, or use another volume"},
-	{regexp.MustCompile(`volume count`), "wait until a node can attach another volume"},
-	{regexp.MustCompile(`CSI driver is not installed on the node`), "wait until the storage driver runs on the nodes; if the problem persists, ask the cluster's administrator"},
-	{regexp.MustCompile(`minCount pods from a gang`), "wait until the other pods of its PodGroup exist; the group's minCount must not exceed their number"},
-	{regexp.MustCompile(`pod group "([^"]+)" to appear`), `create PodGroup "${1}", or correct its name`},
-	{regexp.MustCompile(`required features`), "select nodes with a newer kubelet, or remove what needs newer features"},
-	{regexp.MustCompile(`timed out trying to allocate devices`), "wait for the next attempt; if the problem persists, simplify the pod's ResourceClaims"},
-	{regexp.MustCompile(`tasks in gang unschedulable`), "find out why the other pods of its group are not scheduled; it is tried again with them"},
-	{regexp.MustCompile(`waiting for the preemption`), "wait until the pods that it replaces have ended"},
-	{regexp.MustCompile(`device binding (?:timeout|failed)`), "wait for the next attempt; if the problem persists, ask the cluster's administrator to check the driver of its ResourceClaims"},
-	{regexp.MustCompile(`rejected due to timeout after waiting \S+ at plugin (?:GangScheduling|Coscheduling)`), "find out why the other pods of its group are not scheduled; it is tried again with them"},
-	{regexp.MustCompile(`had no available disk`), "another pod on these nodes uses the same disk; wait until it ends, or use another volume"},
-	{regexp.MustCompile(`ReadWriteOncePod`), "another pod uses its claim; stop that pod, or use another claim"},
-}
-
 var (
 	nodesPrefix      = regexp.MustCompile(`^\d+/\d+ nodes are available: ?`)
 	preemptionSuffix = regexp.MustCompile(`\.? ?(?:(?:no new claims to deallocate|still not schedulable), )?preemption: .*$`)
 	deallocationNote = regexp.MustCompile(`\.? ?no new claims to deallocate,?`)
 	insufficient     = regexp.MustCompile(`Insufficient ([\w./-]*\w)`)
-	// absent matches what exceedsLargestNode writes of a resource that no node offers.
-	absent = regexp.MustCompile(`\bno node offers ([\w./-]*\w)`)
-	// tooLarge matches what exceedsLargestNode writes of a request that no node can satisfy.
-	tooLarge = regexp.MustCompile(`the largest node has \S+ (?:of )?([\w./-]*\w); the pod requests [\w.]+`)
-	// nodeProblem matches taints that Kubernetes sets on nodes with a problem, and others that
-	// agents remove when they run. A toleration would be wrong.
-	nodeProblem = regexp.MustCompile(`untolerated taint \{(?:node\.(?:cloudprovider\.)?kubernetes\.io/|(?:startup|ignore)-taint\.cluster-autoscaler\.kubernetes\.io/|` +
-		`karpenter\.sh/unregistered|[^}:]*/agent-not-ready)[^}]*\}`)
-	// leavingNode matches taints of autoscalers on nodes that they remove.
-	leavingNode = regexp.MustCompile(`untolerated taint \{(?:ToBeDeletedByClusterAutoscaler|DeletionCandidateOfClusterAutoscaler|karpenter\.sh/disrupt)[^}]*\}`)
-	// controlPlane matches the nodes of the control plane, which take no pods of users.
-	controlPlane = regexp.MustCompile(`(?:^|, )\d+ node\(s\) had untolerated taint \{node-role\.kubernetes\.io/(?:control-plane|master)[^}]*\}`)
 )
 
 // schedulingFindings returns why the pod has no node.
@@ -300,92 +233,6 @@ func (s *podView) describeUnschedulable(text string, cause *Cause) {
 	if s.Surging != "" && strings.Contains(words(nodes), "ReadWriteOncePod") {
 		cause.Advice, cause.Transient = endOldPodsFirst, false
 	}
-}
-
-// sortObstacles sorts the scheduler's reasons without their node counts. The scheduler
-// sorts them with the counts, so its order keeps changing.
-func sortObstacles(nodes string) string {
-	var obstacles []string
-	for part := range strings.SplitSeq(nodes, ", ") {
-		if last := len(obstacles) - 1; last >= 0 && withoutNodeCount(part) == part {
-			obstacles[last] += ", " + part // the comma belongs to the text
-			continue
-		}
-		obstacles = append(obstacles, part)
-	}
-	slices.SortFunc(obstacles, func(a, b string) int {
-		return cmp.Or(cmp.Compare(withoutNodeCount(a), withoutNodeCount(b)), cmp.Compare(a, b))
-	})
-	return strings.Join(obstacles, ", ")
-}
-
-// withoutNodeCount strips the number of nodes.
-func withoutNodeCount(part string) string { return strings.TrimLeft(part, "0123456789") }
-
-// schedulingAdviceFor joins the advice for the first three obstacles. Nodes of the control plane are an
-// obstacle only if there are no other nodes. The note explains the exceeded resources and where volumes
-// are.
-func schedulingAdviceFor(nodes, note string, exceeded []string) string {
-	if others := strings.TrimLeft(controlPlane.ReplaceAllString(nodes, ""), ", "); others != "" {
-		nodes = others
-	} else if nodes != "" {
-		return "the cluster has only nodes of the control plane; ask the cluster's administrator for others"
-	}
-	for _, name := range exceeded {
-		nodes = strings.ReplaceAll(nodes, "Insufficient "+name, "")
-	}
-	text := note + ", " + nodes
-	advice := adviceIn(text, excluding)
-	if len(advice) == 0 {
-		advice = adviceIn(text, schedulingAdvice)
-	}
-	return strings.Join(advice, "; ")
-}
-
-// adviceIn returns the advice for those of the obstacles that a text contains.
-func adviceIn(text string, obstacles []obstacle) []string {
-	const most = 3
-	hidden := words(text)
-	var advice []string
-	for _, a := range obstacles {
-		in := hidden
-		if a.text == leavingNode || a.text == nodeProblem { // they match taints that only Kubernetes and autoscalers set
-			in = text
-		}
-		all := a.text.FindAllStringSubmatchIndex(in, -1)
-		if all == nil {
-			continue
-		}
-		if advice = append(advice, string(a.text.ExpandString(nil, a.advice, text, all[0]))); len(advice) == most {
-			break
-		}
-		for _, at := range slices.Backward(all) { // so that no later, more general rule matches it
-			text, hidden = text[:at[0]]+text[at[1]:], hidden[:at[0]]+hidden[at[1]:]
-		}
-	}
-	return advice
-}
-
-// passing matches obstacles that come and go with the state of nodes and of other pods.
-var passing = regexp.MustCompile(`^(?:Insufficient |untolerated taint|taints? that the pod didn't|Too many pods|` +
-	`were unschedulable|had unknown conditions|volume count|CSI driver is not installed)`)
-
-// lastingObstacles returns the obstacles in the sentence of a cause that are not passing. It returns
-// the sentence if it contains no known obstacle.
-func lastingObstacles(sentence string) string {
-	known := false
-	var lasting []string
-	for _, a := range slices.Concat(excluding, schedulingAdvice) {
-		text := a.text.FindString(sentence)
-		known = known || text != ""
-		if text != "" && !passing.MatchString(text) {
-			lasting = append(lasting, text)
-		}
-	}
-	if !known {
-		return sentence
-	}
-	return strings.Join(lasting, ", ")
 }
 
 // exceedsLargestNode compares the pod's requests with the largest node, for resources

@@ -1,0 +1,122 @@
+package explain
+
+import (
+	"fmt"
+	"slices"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/bongsu-io/bongsu/pkg/diagnosis"
+	"github.com/bongsu-io/bongsu/pkg/plaintext"
+)
+
+func (q *inquiry) job() error {
+	j := &batchv1.Job{}
+	if readable, err := q.targetOf("Job", j); !readable {
+		return err
+	}
+	q.setJob(j)
+	return nil
+}
+
+// setJob reads the pods of a Job, and sets the state.
+func (q *inquiry) setJob(j *batchv1.Job) {
+	q.readJob(j)
+	summary := fmt.Sprintf("%d active, %d succeeded, %d failed", j.Status.Active, j.Status.Succeeded, j.Status.Failed)
+	failed := jobCondition(j, batchv1.JobFailed)
+	switch {
+	case jobCondition(j, batchv1.JobComplete) != nil:
+		q.set("Job", Completed, summary)
+	case failed != nil:
+		q.set("Job", Failing, summary+"; it gave up ("+plaintext.Line(failed.Reason)+")")
+		q.fallback = diagnosis.FromController(j)
+	case j.Spec.Suspend != nil && *j.Spec.Suspend:
+		summary := "it is suspended; set spec.suspend to false to start it"
+		if queue := diagnosis.QueueText(j.Labels); queue != "" {
+			summary = "it is suspended; " + queue
+		}
+		q.set("Job", Stopped, summary)
+	case slices.ContainsFunc(q.workload.Pods, podIsReady):
+		q.set("Job", Running, summary)
+	default:
+		q.set("Job", Waiting, summary)
+	}
+}
+
+func (q *inquiry) readJob(j *batchv1.Job) {
+	q.controlledBy("Job", j)
+	q.missing = true
+	q.readPods(j.Spec.Selector, j)
+	q.awaitDeleted()
+}
+
+// jobCondition returns the condition of a Job if it is true, or nil.
+func jobCondition(j *batchv1.Job, kind batchv1.JobConditionType) *batchv1.JobCondition {
+	i := slices.IndexFunc(j.Status.Conditions, func(c batchv1.JobCondition) bool { return c.Type == kind && c.Status == corev1.ConditionTrue })
+	if i < 0 {
+		return nil
+	}
+	return &j.Status.Conditions[i]
+}
+
+// cronJob explains a CronJob by its last Job.
+func (q *inquiry) cronJob() error {
+	const kind = "CronJob"
+	c := &batchv1.CronJob{}
+	if readable, err := q.targetOf(kind, c); !readable {
+		return err
+	}
+	if c.Spec.Suspend != nil && *c.Spec.Suspend {
+		q.set(kind, Stopped, "it is suspended; set spec.suspend to false to start it")
+		return nil
+	}
+	last, read := q.lastJob(c)
+	switch {
+	case !read:
+		q.set(kind, Unknown, "you may not read its Jobs")
+	case last == nil:
+		q.set(kind, Running, "it has no Jobs; the schedule is "+c.Spec.Schedule)
+	default:
+		q.setJob(last)
+		q.explanation.Kind = kind
+		q.explanation.Summary = "the last Job is " + last.Name + ": " + q.explanation.Summary
+	}
+	if q.cannotCreateJob(c, last) {
+		q.explanation.Summary = "it cannot create its next Job; " + q.explanation.Summary
+		if q.explanation.State != Unknown {
+			q.explanation.State = Waiting
+		}
+		q.controlledBy(kind, c)
+		q.missing = true
+	}
+	return nil
+}
+
+// cannotCreateJob reports whether the CronJob failed to create a Job after the last one, which
+// can be nil.
+func (q *inquiry) cannotCreateJob(c *batchv1.CronJob, last *batchv1.Job) bool {
+	q.readEventsOf("CronJob", []string{c.Name})
+	events := q.workload.Events
+	q.workload.Events = nil // the diagnosis reads them again, with those of the pods
+	return slices.ContainsFunc(events, func(e diagnosis.Event) bool {
+		return e.Reason == "FailedCreate" && (e.UID == "" || e.UID == c.UID) && (last == nil || e.LastSeen.After(last.CreationTimestamp.Time))
+	})
+}
+
+// lastJob returns the newest Job of the CronJob, or nil. It returns false if the Jobs could
+// not be read.
+func (q *inquiry) lastJob(c *batchv1.CronJob) (last *batchv1.Job, read bool) {
+	var list batchv1.JobList
+	read = q.list("jobs", &list, func() {
+		for i := range list.Items {
+			j := &list.Items[i]
+			if metav1.IsControlledBy(j, c) && (last == nil || last.CreationTimestamp.Before(&j.CreationTimestamp)) {
+				last = j.DeepCopy()
+			}
+		}
+	}, client.InNamespace(q.namespace))
+	return last, read
+}
