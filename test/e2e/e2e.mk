@@ -32,7 +32,7 @@ e2e-helm: controlplane ## Install, upgrade and remove the chart with Helm
 
 # The install scripts of code-server need a compiler and downloads. Only its editor needs them.
 SERVERS_PACKAGES := jupyter-server memcached
-CODE_SERVER      := 4.139.1
+CODE_SERVER      := $(shell sed -n 's|.*/code-server:||p' config/samples/jupyter/code-server.yaml)
 # The modules of later versions lack the files of the web page, so that they cannot be built.
 ALERTMANAGER     := bin/e2e/alertmanager-0.28.1/alertmanager
 

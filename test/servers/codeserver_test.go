@@ -1,15 +1,21 @@
 package servers
 
 import (
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
+	"github.com/bongsu-io/bongsu/config/samples"
 	"github.com/bongsu-io/bongsu/internal/controller/jupyter/culling"
 	"github.com/bongsu-io/bongsu/internal/controller/jupyter/server"
 )
@@ -17,8 +23,26 @@ import (
 // entryPoint is where `make e2e-servers` installs code-server.
 var entryPoint = filepath.Join("..", "..", "bin", "e2e", "code-server", "node_modules", "code-server", "out", "node", "entry.js")
 
-// startCodeServer skips the test if code-server or Node.js is missing.
-func startCodeServer(t *testing.T) (address string) {
+// codeServer is the sample notebook that runs code-server.
+func codeServer(t *testing.T) *v1alpha1.Jupyter {
+	t.Helper()
+	objects, err := samples.Jupyters()
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := slices.IndexFunc(objects, func(o *unstructured.Unstructured) bool { return o.GetName() == "vscode" })
+	if i < 0 {
+		t.Fatal("there is no sample vscode")
+	}
+	var j v1alpha1.Jupyter
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(objects[i].Object, &j, true); err != nil {
+		t.Fatal(err)
+	}
+	return &j
+}
+
+// startCodeServer runs the command of a notebook. It skips the test if code-server or Node.js is missing.
+func startCodeServer(t *testing.T, j *v1alpha1.Jupyter) (address string) {
 	t.Helper()
 	entry, err := filepath.Abs(entryPoint)
 	if err != nil {
@@ -35,22 +59,25 @@ func startCodeServer(t *testing.T) (address string) {
 	if _, err := os.Stat(entry); err != nil {
 		t.Skipf("no code-server: run `make e2e-servers`, which installs it if npm can: %v", err)
 	}
-	data := t.TempDir()
-	return start(t, "/healthz", []string{"PASSWORD=correct-horse"}, func(host, port string) []string {
-		return []string{
-			node, entry, "--bind-addr=" + host + ":" + port, "--auth=password", "--disable-telemetry", "--disable-update-check",
-			"--config=" + filepath.Join(data, "config.yaml"), "--user-data-dir=" + data, "--extensions-dir=" + data,
+	password := j.Spec.Template.Spec.Containers[0].Env[0].Name + "=correct-horse"
+	return start(t, j.Spec.Server.ReadinessPath, []string{password}, func(host, port string) []string {
+		here := strings.NewReplacer("0.0.0.0:8080", net.JoinHostPort(host, port), j.Spec.Storage.MountPath, t.TempDir())
+		command := []string{node, entry, "--disable-telemetry", "--disable-update-check"}
+		for _, arg := range j.Spec.Server.Command[1:] {
+			command = append(command, here.Replace(arg))
 		}
+		return command
 	})
 }
 
-// code-server answers its readiness and activity path without its password. Requests to that
+// This runs the command of the sample. code-server answers its readiness and activity path without its password. Requests to that
 // path do not count as use, but those of a browser do, although code-server changes its
 // lastHeartbeat at most once a minute. The npm package is installed without the native modules
 // of the editor, so no tab shows the editor.
 func TestCodeServerIsCulledWhenNoBrowserUsesIt(t *testing.T) {
 	t.Parallel()
-	target := server.Target{Address: startCodeServer(t), ActivityPath: "/healthz"}
+	j := codeServer(t)
+	target := server.Target{Address: startCodeServer(t, j), ActivityPath: j.Spec.Server.ActivityPath}
 	if status, _ := request(t, http.MethodGet, "http://"+target.Address+"/proxy/1/", ""); status != http.StatusFound {
 		t.Errorf("status %d, want a redirect to the page that asks for the password", status)
 	}
