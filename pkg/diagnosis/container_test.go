@@ -53,7 +53,7 @@ func TestImagePullCauses(t *testing.T) {
 		"rate limit": {Workload{Pods: waits("ErrImagePull", "toomanyrequests: You have reached your unauthenticated pull rate limit.")}, imageCause("ErrImagePull",
 			`image "jupyter:1" of container "notebook" cannot be pulled: the registry's rate limit is reached: wait, or add the credentials of an account to imagePullSecrets`, true)},
 		"untrusted certificate": {Workload{Pods: waits("ErrImagePull", "failed to do request: tls: failed to verify certificate: x509: certificate signed by unknown authority")}, imageCause("ErrImagePull",
-			`image "jupyter:1" of container "notebook" cannot be pulled: the node does not trust the registry's certificate, or the registry does not use TLS: ask the cluster's administrator to make the nodes trust the registry`, false)},
+			`image "jupyter:1" of container "notebook" cannot be pulled: the node does not trust the registry's certificate: ask the cluster's administrator to make the nodes trust the registry`, false)},
 		"unknown error": {Workload{Pods: waits("ErrImagePull", "rpc error: code = Unknown desc = the \x1b[31mmoon\x1b[0m is full.")}, imageCause("ErrImagePull",
 			`image "jupyter:1" of container "notebook" cannot be pulled: the [31mmoon[0m is full: see the Events of the pod (kubectl describe pod -n shop nb-0); if they do not help, ask the cluster's administrator`, false)},
 	})

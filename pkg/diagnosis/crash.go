@@ -35,7 +35,9 @@ const signalExitBase = 128
 
 // signalAdvice explains the signals that usually end containers.
 var signalAdvice = map[int32]string{
+	4:  "it ran an instruction that the CPU does not know; the program can be built for newer CPUs than the node's",
 	6:  "the process aborted itself",
+	7:  "it accessed memory that the node could not provide, for example because /dev/shm or a mapped file is too small",
 	9:  "it did not stop within its grace period, or one of its processes exceeded the memory limit, or another process killed it",
 	11: "it accessed invalid memory, which is a bug in the program or in a library",
 	15: "it was asked to stop",

@@ -44,7 +44,7 @@ func TestStuckPod(t *testing.T) {
 		"the network plugin fails": {
 			deleted: time.Hour, node: "node-a", lost: lost,
 			killed: `error killing pod: failed to "KillPodSandbox" for "270f7734-2e29-4d2c-9de3-c83fbe80a3ad" with KillPodSandboxError: "rpc error: code = Unknown desc = failed to destroy network for sandbox \"e031\": plugin type=\"calico\" failed (delete): error getting ClusterInformation: connection is unauthorized: Unauthorized"`,
-			want:   want{"Terminating", `node "node-a" cannot end the pod: network plugin calico failed: error getting ClusterInformation: connection is unauthorized: Unauthorized: wait; if the problem persists, ask the cluster's administrator`, time.Minute},
+			want:   want{"Terminating", `node "node-a" cannot end the pod: the API server does not accept the credentials of network plugin calico: wait; if the problem persists, ask the cluster's administrator`, time.Minute},
 		},
 		"the runtime does not answer": {
 			deleted: time.Hour, node: "node-a", lost: lost,

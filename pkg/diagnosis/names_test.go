@@ -15,7 +15,7 @@ import (
 func rulesOfAll() []*regexp.Regexp {
 	var all []*regexp.Regexp
 	for _, rules := range [][]rule{
-		imageRules, layerRules, budgetRules, unmanagedRules, sharedPodRules, diskRules, configRules, probeRules, mountRules, sandboxRules, provisioningRules, resizeRules, modifyRules, rejectedRules, scalingRules, claimRules,
+		imageRules, layerRules, budgetRules, unmanagedRules, sharedPodRules, diskRules, configRules, probeRules, mountRules, sandboxRules, driverRules, provisioningRules, resizeRules, modifyRules, rejectedRules, scalingRules, claimRules,
 	} {
 		for _, r := range rules {
 			all = append(all, r.text)
@@ -116,8 +116,8 @@ func group(texts []string, by string) []string {
 // namesIn matches the names in the texts of the tests. The first alternative matches what
 // components write themselves and looks like a name.
 var namesIn = regexp.MustCompile(`(\bi/o\b|metadata\.labels|fork/exec|/sbin/mount|username/password|affinity/selector|\d+/\d+ nodes|Insufficient \S+|mount\.nfs|set in config\.json|postIpamFailure "[^"]*"|"kube-root-ca\.crt"|/proc/sys\b|"message": "[^"]*"|"error":"(?:[^"\\]|\\.)*"|[a-z.]+k8s\.io\b|/sys/fs/cgroup\b|` +
-	`taint \{(?:node\.|karpenter|ToBeDel|Deletion|startup|node-role|[^}]*agent-not-ready)[^}]*\}|requested: .*|\S+=\d+\S*|Error: "rpc.*|` +
-	`plugin "VolumeBinding"|uid:\S+|reason:\w+|message:\w+|objectType:\w+|objectName:\w+)|` +
+	`taint \{(?:node\.|karpenter|ToBeDel|Deletion|startup|node-role|aws-node-term|cloud\.google\.com/imp|eks\.amazonaws|[^}]*agent-not-ready)[^}]*\}|requested: .*|\S+=\d+\S*|Error: "rpc.*|` +
+	`plugin "VolumeBinding"|uid:\S+|reason:\w+|message:\w+|objectType:\w+|objectName:\w+|time="[^"]*" level=\w+ msg="(?:[^"\\]|\\.)*"|\{"\w+": \{"code": \d+|RawError: .*)|` +
 	`\\?"[^"\\]*\\?"|'[a-z][^' ]*'|` + "`[^`]+`" + `|\S*[/@]\S*|\b[a-z0-9-]+(?:[.:][a-zA-Z0-9-]+)+|taint \{[^}]+\}|` +
 	`\b(?:lookup|reading manifest|CSINode|driver name|in namespace|getting secret|getting snapshot|by Name|for quota:|config key:|find key|find user|PriorityClass with name|source snapshot) [a-z][a-z0-9-]*\b|` +
 	`volumes=\[[a-z]+\]|user \([a-z]+\)`)

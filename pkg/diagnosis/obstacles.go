@@ -32,8 +32,12 @@ var excluding = []obstacle{
 
 // schedulingAdvice are the obstacles of some nodes.
 var schedulingAdvice = []obstacle{
-	{regexp.MustCompile(`Insufficient ([\w./-]*\w)`), "request less ${1} in resources, or wait until more is available", passing},
+	{insufficient, "request less ${1} in resources, or wait until more is available", passing},
 	{leavingNode, "the cluster removes these nodes; wait until others can take the pod", passing},
+	{fargateNode, "the Fargate profiles of the cluster do not select the pod; ask the cluster's administrator for a profile or for other nodes", lasting},
+	{regexp.MustCompile(`not supported on Fargate: .*PVC (\S+) not bound`), `wait until claim "${1}" is bound; its Events say why it is not`, lasting},
+	{regexp.MustCompile(`not supported on Fargate`), "remove what Fargate does not support, or run the pod on other nodes", lasting},
+	{regexp.MustCompile(`Fargate is not supported in`), "select other nodes, or ask the cluster's administrator for a Fargate profile in another zone", lasting},
 	{nodeProblem, "wait until the nodes are ready and not under pressure, or ask the cluster's administrator to repair them", passing},
 	{regexp.MustCompile(`untolerated taint\(s\)`), "if nodes are not ready or under pressure, wait; if a taint reserves them, ask the cluster's administrator whether the pod may run there", passing},
 	{regexp.MustCompile(`untolerated taint \{|taints? that the pod didn't tolerate`), "add tolerations for the nodes' taints, or let the pod run on other nodes", passing},
@@ -72,6 +76,8 @@ var schedulingAdvice = []obstacle{
 }
 
 var (
+	// insufficient matches a resource. Other schedulers write more words after it.
+	insufficient = regexp.MustCompile(`Insufficient ([\w./-]*\w)(?:[,;:)]|\.(?: |$)| \(|$)`)
 	// absent matches what exceedsLargestNode writes of a resource that no node offers.
 	absent = regexp.MustCompile(`\bno node offers ([\w./-]*\w)`)
 	// tooLarge matches what exceedsLargestNode writes of a request that no node can satisfy.
@@ -81,7 +87,12 @@ var (
 	nodeProblem = regexp.MustCompile(`untolerated taint \{(?:node\.(?:cloudprovider\.)?kubernetes\.io/|(?:startup|ignore)-taint\.cluster-autoscaler\.kubernetes\.io/|` +
 		`karpenter\.sh/unregistered|[^}:]*/agent-not-ready)[^}]*\}`)
 	// leavingNode matches taints of autoscalers on nodes that they remove.
-	leavingNode = regexp.MustCompile(`untolerated taint \{(?:ToBeDeletedByClusterAutoscaler|DeletionCandidateOfClusterAutoscaler|karpenter\.sh/disrupt)[^}]*\}`)
+	leavingNode = regexp.MustCompile(`untolerated taint \{(?:ToBeDeletedByClusterAutoscaler|DeletionCandidateOfClusterAutoscaler|karpenter\.sh/disrupt|` +
+		`aws-node-termination-handler/|cloud\.google\.com/impending-node-termination)[^}]*\}`)
+	// fargateNode matches the taint of the nodes of AWS Fargate, which take only pods that a profile selects.
+	fargateNode = regexp.MustCompile(`untolerated taint \{eks\.amazonaws\.com/compute-type: fargate\}`)
+	// ofTaints match taints that only Kubernetes, clouds and autoscalers set, by their names.
+	ofTaints = []*regexp.Regexp{leavingNode, nodeProblem, fargateNode}
 	// controlPlane matches the nodes of the control plane, which take no pods of users.
 	controlPlane = regexp.MustCompile(`(?:^|, )\d+ node\(s\) had untolerated taint \{node-role\.kubernetes\.io/(?:control-plane|master)[^}]*\}`)
 )
@@ -133,7 +144,7 @@ func adviceIn(text string, obstacles []obstacle) []string {
 	var advice []string
 	for _, a := range obstacles {
 		in := hidden
-		if a.text == leavingNode || a.text == nodeProblem { // they match taints that only Kubernetes and autoscalers set
+		if slices.Contains(ofTaints, a.text) {
 			in = text
 		}
 		all := a.text.FindAllStringSubmatchIndex(in, -1)

@@ -254,6 +254,8 @@ var rejectedRules = []rule{
 		"its node was shut down", "wait until the pod is recreated on another node", true},
 	{regexp.MustCompile(`(?i)node is shutting down`),
 		"its node shuts down and takes no pods", "wait until the pod is recreated on another node", true},
+	{regexp.MustCompile(`maximum request size for shared resources is (\d+)`),
+		"the node shares its devices, and a container can request ${1} at most", "request no more than ${1}", false},
 	{regexp.MustCompile(`(?i)Allocate failed due to (.*?),? which is unexpected`),
 		"the node cannot allocate what the pod requests: ${1}", "wait until the pod is recreated; if the problem persists, ask the cluster's administrator", true},
 	{regexp.MustCompile(`pod rejected, sum of exclusive container (\w+) requests equals pod budget`),

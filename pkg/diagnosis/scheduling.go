@@ -17,7 +17,6 @@ var (
 	nodesPrefix      = regexp.MustCompile(`^\d+/\d+ nodes are available: ?`)
 	preemptionSuffix = regexp.MustCompile(`\.? ?(?:(?:no new claims to deallocate|still not schedulable), )?preemption: .*$`)
 	deallocationNote = regexp.MustCompile(`\.? ?no new claims to deallocate,?`)
-	insufficient     = regexp.MustCompile(`Insufficient ([\w./-]*\w)`)
 )
 
 // schedulingFindings returns why the pod has no node.
@@ -148,6 +147,12 @@ func (s *podView) lastOfScheduler() *Event {
 // karpenterDetails matches what a note of Karpenter repeats for each NodePool.
 var karpenterDetails = regexp.MustCompile(`, daemonset overhead=\{[^}]*\}| and requirements [^;]*`)
 
+// refusedByFargate matches what the scheduler of AWS Fargate writes about a pod that it can never run.
+var refusedByFargate = regexp.MustCompile(`not supported on Fargate|Fargate is not supported in`)
+
+// scalingLimit matches why an autoscaler may not add a node.
+var scalingLimit = regexp.MustCompile(`max node group size reached|max cluster \w+ limit reached|exceed limits for nodepool`)
+
 // describeScaling adds what an autoscaler of nodes says about the pod.
 func (s *podView) describeScaling(cause *Cause) {
 	for _, e := range slices.Backward(s.events) {
@@ -161,13 +166,22 @@ func (s *podView) describeScaling(cause *Cause) {
 			if _, why, _ := strings.Cut(e.Note, ": "); why != "" {
 				cause.Message += "; the cluster autoscaler adds no node: " + excerpt(sortObstacles(why))
 			}
-			if strings.Contains(e.Note, "max node group size reached") {
-				cause.Advice += "; or ask the cluster's administrator for larger node groups"
+			if scalingLimit.MatchString(e.Note) {
+				cause.Advice += "; or ask the cluster's administrator to raise this limit"
 			}
+			return
+		case "FailedScaleUp":
+			why, _, _ := strings.Cut(e.Note, ". Pod is at risk")
+			cause.Transient = true
+			cause.Message += "; the cluster autoscaler cannot add a node: " + excerpt(lowerFirst(why))
+			cause.Advice += "; wait for capacity, or ask the cluster's administrator for other nodes or a larger quota"
 			return
 		case "FailedScheduling":
 			if why, ok := strings.CutPrefix(e.Note, ofKarpenter); ok {
 				cause.Message += "; Karpenter adds no node: " + excerpt(karpenterDetails.ReplaceAllString(why, ""))
+				if scalingLimit.MatchString(why) {
+					cause.Advice += "; or ask the cluster's administrator to raise this limit"
+				}
 				return
 			}
 		}
@@ -215,7 +229,7 @@ func (s *podView) describeUnschedulable(text string, cause *Cause) {
 		cause.Message += ": " + excerpt(nodes)
 	}
 	note, exceeded := s.exceedsLargestNode(text)
-	cause.Transient = len(exceeded) == 0
+	cause.Transient = len(exceeded) == 0 && (!refusedByFargate.MatchString(nodes) || strings.Contains(nodes, "not bound"))
 	taints := s.untolerated(nodes)
 	places := s.volumePlaces(nodes)
 	advised := nameTaints(nodes, taints)

@@ -3,6 +3,7 @@ package diagnosis
 import (
 	"regexp"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 )
@@ -34,6 +35,14 @@ var runtimeRules = []rule{
 		"the node has no memory left for seccomp filters", "select other nodes, or ask the cluster's administrator to raise the sysctl net.core.bpf_jit_limit", false},
 	{regexp.MustCompile(`^mkdir (/[^/\s]+)/\S+: no space left`),
 		"the file system of ${1} on the node is full", "wait until the node frees space, or ask the cluster's administrator", true},
+	{regexp.MustCompile(`^no such file or directory\): (?:fork/exec (\S+)|exec: "([^"]+)"): `),
+		`the runtime "${1}${2}" is not installed on the node`, "correct runtimeClassName, select other nodes, or ask the cluster's administrator to install it", false},
+	{regexp.MustCompile(`expected cgroupsPath to be of format`),
+		"the kubelet and the container runtime of the node use different cgroup drivers", "ask the cluster's administrator to correct the node", false},
+	{regexp.MustCompile(`read init-p: connection reset by peer|can't get final child's PID from pipe: EOF`),
+		"the process that prepares it ended early", "raise resources.limits.memory if it is low; otherwise, ask the cluster's administrator", false},
+	{regexp.MustCompile(`container operating system does not match the host operating system`),
+		"its image is for another version of Windows than that of the node", "use an image for this version, or select other nodes", false},
 	{regexp.MustCompile(`unable to start unit "[^"]+" \(properties .*?\): (.*)`),
 		"systemd of the node does not start its unit: ${1}", administratorLater, true},
 }
@@ -41,8 +50,32 @@ var runtimeRules = []rule{
 var configRules = slices.Concat(runtimeRules, []rule{
 	{regexp.MustCompile(`container init was OOM-killed`),
 		startMemory, "raise resources.limits.memory", false},
-	{regexp.MustCompile(`create mountpoint for (\S+) mount: .*read-only file system`),
-		"a volume is mounted at ${1}, which is within a read-only volume", "change mountPath, or combine the volumes in a projected volume", false},
+	{regexp.MustCompile(`(?:create mountpoint for (\S+) mount: |to rootfs at "([^"]+)": mkdir).*read-only file system`),
+		"a volume is mounted at ${1}${2}, which is within a read-only volume", "change the mountPath of one of the two, or combine the volumes in a projected volume", false},
+	{regexp.MustCompile(`^mkdir (\S+): not a directory`),
+		"the directory ${1} cannot be created, because a part of the path is a file", "correct mountPath or workingDir, or the image", false},
+	{regexp.MustCompile("creating directory `([^`]*)` since `[^`]*` exists and it is not a directory"),
+		"the directory ${1} cannot be created, because a part of the path is a file", "correct mountPath or workingDir, or the image", false},
+	{regexp.MustCompile("^mkdir `([^`]*)`: Read-only file system"),
+		"the directory ${1} cannot be created, because its file system is read-only", "change mountPath or workingDir, or create the directory in the image", false},
+	{regexp.MustCompile(`failed to mkdir ("[^"]+"): mkdir \S+: (.*)`),
+		"the node cannot create the directory ${1}, which a volume mounts: ${2}", "correct the path of the hostPath volume, or use another type of volume", false},
+	{regexp.MustCompile(`(?:stat )?(\S+): stale NFS file handle`),
+		"the NFS server no longer knows a directory that it mounts: ${1}", "delete the pod, so that the volume is mounted again; if the problem persists, check the export of the server", false},
+	{regexp.MustCompile(`(?:stat )?(\S+): transport endpoint is not connected`),
+		"the program on the node that serves a volume has ended: ${1}", "delete the pod, so that the volume is mounted again; if the problem persists, ask the cluster's administrator", false},
+	{regexp.MustCompile(`openat (\S+): path escapes from parent`),
+		"${1} in its image is a link out of its directory, which this version of containerd refuses", "make it a file in the image, or ask the cluster's administrator to update containerd", false},
+	{regexp.MustCompile(`nvidia-container-cli: mount error: file creation failed: \S*/([^/\s:]+): file exists`),
+		`its image contains "${1}", which the node must mount there`, "remove this file of the GPU driver from the image", false},
+	{regexp.MustCompile(`cannot start a stopped process`),
+		"its process ended before it was started", "wait for the next attempt; if the problem persists, ask the cluster's administrator", true},
+	{regexp.MustCompile(`cannot set uid to unmapped user in user namespace`),
+		"its user ID does not exist in the user namespace of the pod", "use a smaller ID in securityContext.runAsUser, or set hostUsers to true", false},
+	{regexp.MustCompile(`cannot set the memory limit lower than its current usage`),
+		startMemory, "raise resources.limits.memory", false},
+	{regexp.MustCompile(`System::CreateProcess \S+: The system cannot find the file specified`),
+		"its command does not exist in the image", "check the image, command and args", false},
 	{regexp.MustCompile(`MOUNT_ATTR_IDMAP on \S*/([^:/\s]+)`),
 		`its volume "${1}" does not support user namespaces`, "set hostUsers to true, or use another type of volume", false},
 	{regexp.MustCompile(`exec: \\?"([^"\\]*)\\?": is a directory`),
@@ -61,8 +94,8 @@ var configRules = slices.Concat(runtimeRules, []rule{
 		"its image is no longer on the node", "wait until the node pulls it again", true},
 	{regexp.MustCompile(`(?i)apparmor is not (?:supported|enabled)`),
 		"the node does not support AppArmor", "remove securityContext.appArmorProfile, or select other nodes", false},
-	{regexp.MustCompile(`unknown capability ("[^"]+")`),
-		"its securityContext names the unknown capability ${1}", "correct securityContext.capabilities", false},
+	{regexp.MustCompile("unknown capability [\"`]([^\"`]+)[\"`]"),
+		`its securityContext names the unknown capability "${1}"`, "correct securityContext.capabilities", false},
 	{regexp.MustCompile(`configmap "([^"]+)" not found`),
 		`ConfigMap "${1}" does not exist`, "create it, or correct its name", false},
 	{regexp.MustCompile(`secret "([^"]+)" not found`),
@@ -83,48 +116,59 @@ var configRules = slices.Concat(runtimeRules, []rule{
 	{regexp.MustCompile(`pod (Hostname|Subdomain|HostnameOverride) ("[^"]*") is not a valid`),
 		"the pod's ${1} ${2} is not valid", "use lower-case letters, digits and hyphens", false},
 	{regexp.MustCompile("executable file `([^`]*)` not found"),
-		`its image does not contain the command "${1}"`, "check the image, command and args", false},
+		missingCommand + `"${1}"`, "check the image, command and args", false},
 	{regexp.MustCompile(`(?i)failed to inspect image`),
 		"the node cannot read its image", administratorLater, true},
 	{regexp.MustCompile(`failed to sync (\w+) cache|services have not yet been read`),
 		"the node has not loaded the objects that it refers to", "wait", true},
 	{regexp.MustCompile(`subPath`), "a subPath in its volumeMounts cannot be prepared", "check the volumeMounts and the contents of the volume", false},
-	{regexp.MustCompile(`chdir to cwd \(\\?"([^"\\]*)\\?"\) set in config\.json failed: permission denied`),
-		"its user cannot enter its working directory ${1}", "change workingDir or securityContext.runAsUser, or the permissions in the image", false},
-	{regexp.MustCompile(`chdir to cwd \(\\?"([^"\\]*)\\?"\) set in config\.json failed`),
-		"its working directory ${1} cannot be entered", "correct workingDir", false},
-	{regexp.MustCompile(`exec format error`),
+	{regexp.MustCompile(`chdir (?:to cwd \(\\?"([^"\\]*)\\?"\) set in config\.json failed|` + "`([^`]*)`" + `): (?i:permission denied)`),
+		"its user cannot enter its working directory ${1}${2}", "change workingDir or securityContext.runAsUser, or the permissions in the image", false},
+	{regexp.MustCompile(`chdir to (?:cwd \(\\?"([^"\\]*)\\?"\) set in config\.json failed|` + "`([^`]*)`)"),
+		"its working directory ${1}${2} cannot be entered", "correct workingDir", false},
+	{regexp.MustCompile(`(?i:exec format error)`),
 		"its command is built for another CPU architecture, or is a script without a #! line", "use an image for the node's architecture, or select other nodes", false},
 	{regexp.MustCompile(`unable to find (?:user|group) ([^\s:]+): no matching entries`),
 		`its image has no user or group "${1}"`, "set securityContext.runAsUser to a numeric ID, or correct the image", false},
-	{regexp.MustCompile(`[Aa]re you trying to mount a directory onto a file|not a directory: unknown`),
+	{regexp.MustCompile(`[Aa]re you trying to mount a directory onto a file|\bmount(?:ing)? .*(?i:not a directory)`),
 		"a volume is mounted on a path where the image has a file", "correct mountPath, or mount a single file with subPath", false},
 	{regexp.MustCompile(`is not a shared(?: or slave)? mount`),
 		"its mountPropagation needs a shared mount, which the node does not have", "remove mountPropagation, or ask the cluster's administrator", false},
 	{regexp.MustCompile(`cannot load seccomp profile|seccomp profile .*not found|unable to load local profile`),
 		"its seccomp profile is not on the node", "correct securityContext.seccompProfile, or use RuntimeDefault", false},
+	{regexp.MustCompile(`get apparmor_parser version: exec: .*not found`),
+		"the node lacks the program apparmor_parser", "ask the cluster's administrator to install it", false},
 	{regexp.MustCompile(`(?i)apparmor`),
 		"its AppArmor profile is not on the node", "correct securityContext.appArmorProfile, or use RuntimeDefault", false},
-	{regexp.MustCompile(`(?i)nvidia-container|libnvidia|CDI device injection failed|unresolvable CDI devices`),
+	{regexp.MustCompile(`(?i)nvidia-container|nvml error|libnvidia|CDI device injection failed|unresolvable CDI devices`),
 		"the node cannot provide the device that it requests", "wait; if the problem persists, ask the cluster's administrator to check the device's driver on the node", true},
 	{regexp.MustCompile(`(?i)lifecycle hook|PostStartHook`),
 		"its postStart hook fails", "check lifecycle.postStart and the container's log", false},
 	{regexp.MustCompile(`exec: \\?"([^"\\]*)\\?": (?:stat [^:]*: )?(?:executable file not found|no such file or directory)`),
-		`its image does not contain the command "${1}"`, "check the image, command and args", false},
-	{regexp.MustCompile(`exec: \\?"([^"\\]*)\\?": permission denied`),
+		missingCommand + `"${1}"`, "check the image, command and args", false},
+	{regexp.MustCompile(`(?:\bexec (/\S+)|exec: \\?"([^"\\]*)\\?"): permission denied`),
+		`its command "${1}${2}" cannot be executed: permission denied`, "check command, or make the file executable", false},
+	{regexp.MustCompile("the path `([^`]*)` exists but it is not executable"),
 		`its command "${1}" cannot be executed: permission denied`, "check command, or make the file executable", false},
+	{regexp.MustCompile(`open executable: (?i:permission denied)`),
+		"its command cannot be executed: permission denied", "check command, or make the file executable for securityContext.runAsUser", false},
+	{regexp.MustCompile(`open executable: (?i:operation not permitted)`),
+		"its command cannot be executed: operation not permitted", "remove file capabilities from the command in the image, or add them to securityContext.capabilities", false},
 	{regexp.MustCompile(`no command specified`), "neither the container nor its image specifies a command", "set command", false},
 	{regexp.MustCompile(`context deadline exceeded|is reserved for`),
 		"the node takes too long to create it", administratorLater, true},
 	{regexp.MustCompile(`no space left`), "the node's disk is full", "wait until the node frees disk space, or ask the cluster's administrator", true},
 })
 
+// missingCommand begins the message about a command that does not exist.
+const missingCommand = "its image does not contain the command "
+
 // startMemory is the message about a memory limit that the runtime itself exceeds before it runs the
 // command.
 const startMemory = "it needs more memory than its limit"
 
 // mountedAt matches the error of a runtime about a mount whose path and source do not fit.
-var mountedAt = regexp.MustCompile(`mounting "[^"]*" to rootfs at "([^"]+)".*: (not a directory|no such file or directory)(?:: unknown)?$`)
+var mountedAt = regexp.MustCompile("(?:mounting \"[^\"]*\" to rootfs at \"|^mount `[^`]*` to `)([^\"`]+)[\"`].*: (?i:(not a directory|no such file or directory))(?:: unknown)?$")
 
 // mountError explains such an error about a volume of the pod. Runtimes also mount other files, such
 // as those of devices.
@@ -133,7 +177,7 @@ func (c *container) mountError(text string) (explanation, bool) {
 	if at == nil {
 		return explanation{}, false
 	}
-	path, why := text[at[2]:at[3]], text[at[4]:at[5]]
+	path, why := "/"+strings.TrimPrefix(text[at[2]:at[3]], "/"), lowerFirst(text[at[4]:at[5]])
 	i := slices.IndexFunc(c.spec.VolumeMounts, func(m corev1.VolumeMount) bool { return m.MountPath == path })
 	if i < 0 {
 		return explanation{}, false
@@ -149,23 +193,39 @@ func (c *container) mountError(text string) (explanation, bool) {
 	}, true
 }
 
+// lifecycleHook matches the error of a hook that the kubelet runs.
+var lifecycleHook = regexp.MustCompile(`^\w+ lifecycle hook .*? failed - error: (.*?)(?:, message: .*)?$`)
+
+// startError explains the error of a runtime, or of a hook.
+func (c *container) startError(text string) explanation {
+	if m := lifecycleHook.FindStringSubmatch(text); m != nil {
+		if r, ok := match(configRules, m[1]); ok {
+			return explanation{message: "its postStart hook fails: " + r.message, advice: "correct lifecycle.postStart, or the image"}
+		}
+	}
+	if r, ok := c.mountError(text); ok {
+		return r
+	}
+	r := matchOr(configRules, text, c.eventsAdvice())
+	limit, limited := c.spec.Resources.Limits[corev1.ResourceMemory]
+	if command, ok := strings.CutPrefix(r.message, missingCommand); ok && strings.Contains(command, " ") {
+		r.advice = "write the command and each of its arguments as an item of its own, such as [npm, start]"
+	} else if limited && r.message == startMemory {
+		r.message += " of " + limit.String() + " to start"
+		if limit.CmpInt64(1<<20) < 0 {
+			r.advice += ", and check its unit: Mi is a mebibyte, and m is a thousandth of a byte"
+		}
+	}
+	return r
+}
+
 // createCause is the cause of a container that cannot be created or started.
 func (c *container) createCause(reason, message string) Cause {
 	last := latest(c.ownEvents(), "Failed", "FailedPostStartHook")
 	if message == "" && last != nil {
 		message = last.Note
 	}
-	text := stripNoise(message)
-	r, ok := c.mountError(text)
-	if !ok {
-		r = matchOr(configRules, text, c.eventsAdvice())
-	}
-	if limit, limited := c.spec.Resources.Limits[corev1.ResourceMemory]; limited && r.message == startMemory {
-		r.message += " of " + limit.String() + " to start"
-		if limit.CmpInt64(1<<20) < 0 {
-			r.advice += ", and check its unit: Mi is a mebibyte, and m is a thousandth of a byte"
-		}
-	}
+	r := c.startError(stripNoise(message))
 	if r.message != "" {
 		r.message = ": " + r.message
 	} else {

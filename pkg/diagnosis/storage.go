@@ -21,6 +21,20 @@ var provisioningRules = []rule{
 		"the new volume disappeared while it was created", "ask the cluster's administrator whether the driver may use the KMS key of the StorageClass", false},
 	{regexp.MustCompile(`access denied by server`),
 		"the NFS server denies access", "ask the cluster's administrator to check the exports of the server, and the path in the StorageClass", false},
+	{regexp.MustCompile(`connection error: desc = `),
+		"the storage driver does not respond", administratorLater, true},
+	{regexp.MustCompile(`RequestDisallowedByPolicy`),
+		"a policy of the cloud account forbids it", "ask the cluster's administrator", false},
+	{regexp.MustCompile(`SkuNotAvailable|does not have enough resources available|RESOURCE_POOL_EXHAUSTED`),
+		"the zone or region has no capacity for it", "wait, or use another storage class or zone", true},
+	{regexp.MustCompile(`No compatible datastores found`),
+		"no datastore is accessible from the nodes that may use it", "ask the cluster's administrator to correct its StorageClass or the datastores", false},
+	{regexp.MustCompile(`provided secret is empty`),
+		"the Secret that its StorageClass names is empty", "ask the cluster's administrator to correct it", false},
+	{regexp.MustCompile(`unable to create directory to provision new pv: (.*)`),
+		"the provisioner cannot create a directory on the storage server: ${1}", "ask the cluster's administrator to check the export of the server", false},
+	{regexp.MustCompile(`\bis in CREATING state`),
+		"it is still being created", "wait", true},
 	{regexp.MustCompile(`\bKMS\b`),
 		"the encryption key of its StorageClass cannot be used", "ask the cluster's administrator to check the key", false},
 	{regexp.MustCompile(`(?i)(?:\bfile ?system|\bpool|\bfscID)\b[^:]* (?:does not exist|not found)`),
@@ -58,11 +72,11 @@ var provisioningRules = []rule{
 	{regexp.MustCompile(`code = Aborted|(?i:an operation with the given \S+ ID .* already exists)`),
 		"an earlier operation on the volume has not ended", administratorLater, true},
 	{regexp.MustCompile(`code = (?:PermissionDenied|Unauthenticated)|rados: ret=-13|(?i:InvalidIdentityToken|WebIdentity|AccessDenied|access denied|UnauthorizedOperation|` +
-		`not authorized|unauthorized|AuthFailure|AuthorizationFailed|ExpiredToken|credential|InvalidClientTokenId)|` + httpStatus + `40[13]\b`),
+		`not authorized|unauthorized|AuthFailure|AuthorizationFailed|ExpiredToken|credential|incorrect user name or password|InvalidClientTokenId)|` + httpStatus + `40[13]\b`),
 		"the storage driver's credentials are not accepted", "ask the cluster's administrator to correct them", false},
 	{regexp.MustCompile(`(?i)rate ?limit|throttl|TooManyRequests|RequestLimitExceeded|` + httpStatus + `429\b`),
 		"the storage backend's rate limit is reached", "wait", true},
-	{regexp.MustCompile(`(?i)exceeded quota|QuotaExceeded|LimitExceeded|quota .*exceeded`),
+	{regexp.MustCompile(`(?i)exceeded quota|QuotaExceeded|LimitExceeded|quota .*exceeded|exceed(?:s allowed|ing approved) .*quota`),
 		"a quota of the storage backend is exceeded", "request less, or remove unused volumes", true},
 	{regexp.MustCompile(`(?i)insufficient|no space|out of space|not enough`),
 		"the storage backend is full", "request less, or wait until space is available", true},
@@ -80,8 +94,18 @@ var provisioningRules = []rule{
 		"the storage backend does not support such a volume: ${1}", "check accessModes, volumeMode and size of the claim, and the parameters of its StorageClass", false},
 }
 
+// driverRules match errors of a storage driver that contain others, about which provisioningRules
+// would be wrong.
+var driverRules = []rule{
+	{regexp.MustCompile(`NoCredentialProviders|no EC2 IMDS role found`),
+		"the storage driver has no credentials", "ask the cluster's administrator to give it a role", false},
+}
+
 // provisioningText explains why a provisioner failed.
 func provisioningText(note string) explanation {
+	if r, ok := matchCodes(driverRules, note); ok {
+		return r
+	}
 	if r, ok := matchCodes(provisioningRules, note); ok {
 		return r
 	}

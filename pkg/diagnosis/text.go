@@ -57,6 +57,9 @@ var rpcError = regexp.MustCompile(`rpc error: code = \w+ desc = `)
 // azureError matches an error of the Azure SDK with its status, code and message.
 var azureError = regexp.MustCompile(`[A-Z]+ https?://\S+ -{20,} RESPONSE (\d+): .*? ERROR CODE: (\w+) -{20,} .*?"message": "((?:[^"\\]|\\.)*)".*?(?:-{20,}|$)`)
 
+// runtimeLog matches an error that CRI-O reports as a line of the log of runc. The quotes in it are escaped.
+var runtimeLog = regexp.MustCompile(`^(.*?)(?:container create failed|command error): time="[^"]*" level=\w+ msg="((?:[^"\\]|\\.)*)".*$`)
+
 // noise matches other parts of component messages that do not help users.
 var noise = []struct {
 	text *regexp.Regexp
@@ -71,11 +74,14 @@ var noise = []struct {
 	{regexp.MustCompile(`(?: ')+$`), ""},
 	{regexp.MustCompile(`operation error [\w ]+: \w+, https response error (StatusCode: \d+), RequestID: [\w-]+, `), "${1}, "},
 	{azureError, "StatusCode: ${1}, ${2}: ${3}"},
+	{regexp.MustCompile(`Retriable: \w+, RetryAfter: \w+, HTTP(StatusCode: \d+), RawError: \{ ?"error": ?\{ ?"code": ?"(\w+)", ?"message": ?"((?:[^"\\]|\\.)*)".*`), "${1}, ${2}: ${3}"},
+	{regexp.MustCompile(`\{"\w+": \{"code": \d+, "message": "((?:[^"\\]|\\.)*)"\}\}`), "${1}"}, // OpenStack
+	{regexp.MustCompile(`^container create failed: `), ""}, // CRI-O with crun
 	{regexp.MustCompile(`^Error: `), ""},
 	{regexp.MustCompile(`^Volume provisioning failed with infeasible error\. Retries will be delayed\. `), ""},
 	{regexp.MustCompile(`^(?:failed to create containerd task: |failed to create shim task: |OCI runtime create failed: |runc create failed: |` +
 		`unable to start container process: |error during container init: )+`), ""},
-	{regexp.MustCompile(`provider "?[\w-]+"?: Forbidden: not usable by user or serviceaccount(?:, )?`), ""},
+	{regexp.MustCompile(`provider "?[\w-]+"?: Forbidden: not usable by user or serviceaccount, |(?:, )?provider "?[\w-]+"?: Forbidden: not usable by user or serviceaccount`), ""},
 }
 
 // stripNoise returns the text of a component without its noise.
@@ -86,6 +92,9 @@ func stripNoise(text string) string {
 // stripOtherNoise is stripNoise, but keeps the codes of gRPC.
 func stripOtherNoise(text string) string {
 	text = line(text, maxRead)
+	if m := runtimeLog.FindStringSubmatch(text); m != nil {
+		text = m[1] + strings.NewReplacer(`\"`, `"`, `\n`, "").Replace(m[2])
+	}
 	for _, n := range noise {
 		text = n.text.ReplaceAllString(text, n.with)
 	}
@@ -127,7 +136,7 @@ var names = regexp.MustCompile(strings.Join([]string{
 	`(\bi/o\b|\bmetadata\.labels\b|\bfork/exec\b|\baffinity/selector\b|\bconfig\.json\b|/sys/fs/cgroup/|/proc/sys/|\bpostIpamFailure "[^"]*"|"kube-root-ca\.crt"|\bmount\.\w+:|\b[a-z]+\.[a-z.]*k8s\.io\b)`,
 	`\\"[^"]*\\"`, `"(?:[^"\\]|\\.)*"`, `\B'[^']*'\B`, "`[^`]*`",
 	`(?:^|[^\w-])(?:lookup|manifest for|CSINode|by Name|getting (?:snapshot|PVC|secret)|in namespace|find (?:key|user|group)|for quota:|image name|container registry) (\S+)`,
-	`\bmanifest (\S+) in `, `\bContainer (\S+) was using`, `\bstat ([^:]+):`, `volumes=(\[[^\]]*\])`, `\btaint (\{[^}]*\})`,
+	`\bmanifest (\S+) in `, `\bContainer (\S+) was using`, `\bstat ([^:"]+):`, `volumes=(\[[^\]]*\])`, `\btaint (\{[^}]*\})`,
 	`\S*[/@]\S*`, // paths, images and addresses
 	`\b[a-z0-9*][a-z0-9*-]*(?:\.[a-z0-9-]+)*:\w[\w.-]*`, // images with a tag, hosts with a port, and digests
 	`\b[a-z0-9*-]+(?:\.[a-z0-9-]+)+`,                    // hosts
