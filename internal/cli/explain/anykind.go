@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -11,7 +12,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/cli-utils/pkg/kstatus/status"
 
@@ -41,13 +41,38 @@ var wantedStatus = map[string]metav1.ConditionStatus{
 	"Healthy": metav1.ConditionTrue,
 	// openshift/api/config/v1/types_cluster_operator.go
 	"Degraded": metav1.ConditionFalse,
-	// api/batch/v1, api/certificates/v1
-	"Failed": metav1.ConditionFalse,
+	// tekton.dev/docs/pipelines, cert-manager.io/docs, strimzi.io/docs and others
+	"Succeeded": metav1.ConditionTrue, "Valid": metav1.ConditionTrue, "Installed": metav1.ConditionTrue, "Admitted": metav1.ConditionTrue,
+	"Reconciled": metav1.ConditionTrue, "NotReady": metav1.ConditionFalse,
+}
+
+// failureType matches types of conditions that say by their names that something failed.
+var failureType = regexp.MustCompile(`(?:Failed|Failure|Error|Errored|ErrorOccurred)$`)
+
+// wantedOf returns the good status of conditions of a type, if the type says which one that is.
+func wantedOf(conditionType string) (metav1.ConditionStatus, bool) {
+	if wanted, ok := wantedStatus[conditionType]; ok {
+		return wanted, true
+	}
+	return metav1.ConditionFalse, failureType.MatchString(conditionType)
+}
+
+// isBad reports whether a condition shows a problem. Argo CD writes conditions without a status, and
+// only while they are true.
+func isBad(c metav1.Condition) bool {
+	wanted, ok := wantedOf(c.Type)
+	switch {
+	case !ok || c.Reason == v1alpha1.ReasonCopying:
+		return false
+	case c.Status == "":
+		return wanted == metav1.ConditionFalse && hasMessage(c)
+	}
+	return c.Status != wanted && c.Status != metav1.ConditionUnknown
 }
 
 // anyKind explains an object of a type without rules of its own. It follows the
-// conventions of Kubernetes' API, as kstatus implements them. It reads no other fields
-// than a phase with its reason and message.
+// conventions of Kubernetes' API, as kstatus implements them. Without the usual conditions, it
+// reads the fields in [stateFields] and an error.
 func (q *inquiry) anyKind(kind schema.GroupVersionKind) error {
 	q.explanation.passive = true
 	u := &unstructured.Unstructured{}
@@ -61,13 +86,16 @@ func (q *inquiry) anyKind(kind schema.GroupVersionKind) error {
 	if err != nil { // its status does not follow the conventions
 		result = &status.Result{Status: status.CurrentStatus}
 	}
-	switch behind := generationBehind(u); {
+	suspended, _, _ := unstructured.NestedBool(u.Object, "spec", "suspend")
+	switch behind := generationBehind(u, conditions); {
 	case result.Status == status.TerminatingStatus:
 		q.set(kind.Kind, Stopped, "it is being deleted")
+	case suspended:
+		q.set(kind.Kind, Stopped, "it is suspended; set spec.suspend to false to resume it")
 	case behind != "": // its conditions are about an earlier spec
 		q.set(kind.Kind, Waiting, behind)
 	default:
-		q.byConditions(kind.Kind, u, conditions, result)
+		q.byStatus(kind, u, result)
 	}
 	return nil
 }
@@ -82,79 +110,110 @@ func (q *inquiry) ownConditions() error {
 	return q.anyKind(kind)
 }
 
-// byConditions sets the state and the causes from the conditions.
-func (q *inquiry) byConditions(kind string, u *unstructured.Unstructured, conditions []metav1.Condition, result *status.Result) {
-	summary := ""
-	for _, c := range conditions {
-		if wanted, ok := wantedStatus[c.Type]; ok && c.Status != wanted && c.Status != metav1.ConditionUnknown && c.Reason != v1alpha1.ReasonCopying {
-			summary = cmp.Or(summary, isStatus(c))
-			q.workload.Known = append(q.workload.Known, fromCondition(diagnosis.Object{Kind: kind, Name: u.GetName()}, c))
-		}
+// byStatus sets the state and the causes from the conditions, or else from other fields of the status.
+func (q *inquiry) byStatus(kind schema.GroupVersionKind, u *unstructured.Unstructured, result *status.Result) {
+	object, conditions := diagnosis.Object{Kind: kind.Kind, Name: u.GetName()}, q.explanation.Conditions
+	causes := badConditions(object, conditions)
+	usual := slices.ContainsFunc(conditions, isConventional)
+	states := statesOf(u)
+	if usual {
+		states = nil // they can be older than the conditions
+	} else if len(causes) == 0 {
+		causes = badStates(object, u, states)
 	}
-	if cause := failedPhase(diagnosis.Object{Kind: kind, Name: u.GetName()}, u); cause != nil && !slices.ContainsFunc(conditions, isConventional) {
-		summary, q.workload.Known = "its phase is "+statusText(u, "phase"), []diagnosis.Cause{*cause}
-	}
+	state, summary := plainState(kind, u, conditions, states)
 	switch {
-	case len(q.workload.Known) > 0:
-		q.set(kind, Waiting, summary)
-		q.lastWarning(kind, u, time.Time{})
-	case result.Status == status.CurrentStatus:
-		q.set(kind, Running, plainSummary(u, conditions))
+	case len(causes) > 0:
+		summary, _, _ = strings.Cut(causes[0].Message, ": ")
+		q.set(kind.Kind, Waiting, summary)
+		q.workload.Known = causes
+	case result.Status != status.CurrentStatus:
+		q.set(kind.Kind, Waiting, cmp.Or(shortLine(result.Message), "its conditions do not say why"))
 	default:
-		q.set(kind, Waiting, cmp.Or(shortLine(result.Message), "its conditions do not say why"))
-		q.lastWarning(kind, u, time.Time{})
+		q.set(kind.Kind, state, summary)
+	}
+	if q.explanation.State == Waiting {
+		q.lastWarning(kind.Kind, u, time.Time{})
 	}
 }
 
-// generationBehind returns a text if the controller has not processed the spec yet.
-func generationBehind(u *unstructured.Unstructured) string {
+// badConditions returns the causes in conditions that show a problem. Those without a message, or with
+// the message of another one, say nothing more.
+func badConditions(object diagnosis.Object, conditions []metav1.Condition) []diagnosis.Cause {
+	bad := slices.DeleteFunc(slices.Clone(conditions), func(c metav1.Condition) bool { return !isBad(c) })
+	if len(bad) == 0 {
+		return nil
+	}
+	if slices.ContainsFunc(bad, hasMessage) {
+		bad = slices.DeleteFunc(bad, func(c metav1.Condition) bool { return !hasMessage(c) })
+	} else if i := slices.IndexFunc(conditions, func(c metav1.Condition) bool { return c.Status == metav1.ConditionFalse && hasMessage(c) }); i >= 0 {
+		cause := fromCondition(object, bad[0])
+		cause.Message = isStatus(bad[0]) + "; " + isStatus(conditions[i]) + ": " + conditions[i].Message
+		return []diagnosis.Cause{cause}
+	}
+	var causes []diagnosis.Cause
+	seen := map[string]bool{}
+	for _, c := range bad {
+		if !hasMessage(c) || !seen[c.Message] {
+			causes = append(causes, fromCondition(object, c))
+		}
+		seen[c.Message] = true
+	}
+	return causes
+}
+
+func hasMessage(c metav1.Condition) bool { return c.Message != "" }
+
+// generationBehind returns a text if the controller has not processed the spec yet, as the status or
+// all conditions say.
+func generationBehind(u *unstructured.Unstructured, conditions []metav1.Condition) string {
 	observed, found, err := unstructured.NestedInt64(u.Object, "status", "observedGeneration")
+	for _, c := range conditions {
+		if c.ObservedGeneration > 0 {
+			observed, found = max(observed, c.ObservedGeneration), true
+		}
+	}
 	if err != nil || !found || observed >= u.GetGeneration() {
 		return ""
 	}
 	return fmt.Sprintf("its controller has processed generation %d of the spec, but not yet generation %d: check that the controller is running", observed, u.GetGeneration())
 }
 
-// plainSummary returns the summary of an object without a known problem.
-func plainSummary(u *unstructured.Unstructured, conditions []metav1.Condition) string {
-	if i := slices.IndexFunc(conditions, func(c metav1.Condition) bool { return wantedStatus[c.Type] == c.Status }); i >= 0 {
-		return isStatus(conditions[i])
+// plainState returns the state and the summary of an object without a known problem.
+func plainState(kind schema.GroupVersionKind, u *unstructured.Unstructured, conditions []metav1.Condition, states []stateField) (State, string) {
+	pending := slices.IndexFunc(conditions, func(c metav1.Condition) bool { return isConventional(c) && c.Status == metav1.ConditionUnknown })
+	good := slices.IndexFunc(conditions, func(c metav1.Condition) bool { wanted, ok := wantedOf(c.Type); return ok && c.Status == wanted })
+	waits := slices.IndexFunc(states, func(f stateField) bool { return waitingState.MatchString(f.value) })
+	fine := slices.IndexFunc(states, func(f stateField) bool { return goodState.MatchString(f.value) })
+	fields, _ := u.Object["status"].(map[string]any)
+	switch {
+	case pending >= 0:
+		return Waiting, strings.TrimSuffix(isStatus(conditions[pending])+": "+conditions[pending].Message, ": ")
+	case good >= 0:
+		return Running, isStatus(conditions[good])
+	case waits >= 0:
+		return Waiting, states[waits].text()
+	case fine >= 0:
+		return Running, states[fine].text()
+	case len(states) > 0:
+		return Unknown, states[0].text()
+	case len(conditions) > 0:
+		return Unknown, "its conditions follow no known convention"
+	case kind.Group == gatewayGroup && strings.HasSuffix(kind.Kind, "Route"):
+		return Waiting, "no controller has answered it: check that the objects in spec.parentRefs exist"
+	case len(fields) > 0 && strings.Contains(kind.Group, ".") && !strings.HasSuffix(kind.Group, ".k8s.io"):
+		return Unknown, "its status follows no known convention"
 	}
-	if phase := statusText(u, "phase"); phase != "" {
-		return "its phase is " + phase
-	}
-	if len(conditions) > 0 {
-		return "its conditions follow no known convention"
-	}
-	return "it exists; it reports no conditions"
+	return Running, "it exists; it reports no conditions"
 }
+
+// gatewayGroup is the group of gateway-api/apis/v1.
+const gatewayGroup = "gateway.networking.k8s.io"
 
 // isConventional reports whether the type of a condition says which status is good.
 func isConventional(c metav1.Condition) bool {
-	_, ok := wantedStatus[c.Type]
+	_, ok := wantedOf(c.Type)
 	return ok
-}
-
-// failedPhases are phases of objects that have a problem, in lower case.
-var failedPhases = []string{"failed", "error", "lost"}
-
-// failedPhase quotes a phase that shows a problem, or returns nil.
-func failedPhase(object diagnosis.Object, u *unstructured.Unstructured) *diagnosis.Cause {
-	phase := statusText(u, "phase")
-	if !slices.Contains(failedPhases, strings.ToLower(phase)) {
-		return nil
-	}
-	reason, message := statusText(u, "reason"), statusText(u, "message")
-	return &diagnosis.Cause{
-		Reason: cmp.Or(reason, phase), Object: object,
-		Message: "its phase is " + phase + ": " + cmp.Or(message, reason, "its controller gives no message"),
-	}
-}
-
-// statusText returns a text of the status, with a limit and without control characters.
-func statusText(u *unstructured.Unstructured, field string) string {
-	text, _, _ := unstructured.NestedString(u.Object, "status", field)
-	return shortLine(text)
 }
 
 // nested are lists in the status whose items have conditions of their own, with the path
@@ -182,15 +241,32 @@ func conditionsIn(part any, name string) []metav1.Condition {
 	items, _, _ := unstructured.NestedSlice(fields, "conditions")
 	var conditions []metav1.Condition
 	for _, item := range items[:min(len(items), maxConditions)] {
-		fields, ok := item.(map[string]any)
-		var c metav1.Condition
-		if !ok || runtime.DefaultUnstructuredConverter.FromUnstructured(fields, &c) != nil || c.Type == "" {
-			continue
+		fields, _ := item.(map[string]any)
+		if c := conditionFrom(fields); c.Type != "" {
+			c.Message = strings.Trim(name+": "+c.Message, ": ")
+			conditions = append(conditions, short(c))
 		}
-		c.Message = strings.Trim(name+": "+c.Message, ": ")
-		conditions = append(conditions, short(c))
 	}
 	return conditions
+}
+
+// conditionFrom reads a condition. Some controllers write a boolean, or a time of another form.
+func conditionFrom(fields map[string]any) metav1.Condition {
+	text := func(field string) string { s, _ := fields[field].(string); return s }
+	c := metav1.Condition{
+		Type: text("type"), Status: metav1.ConditionStatus(text("status")), Reason: text("reason"), Message: text("message"),
+	}
+	if is, ok := fields["status"].(bool); ok {
+		c.Status = metav1.ConditionFalse
+		if is {
+			c.Status = metav1.ConditionTrue
+		}
+	}
+	c.ObservedGeneration, _ = fields["observedGeneration"].(int64)
+	if at, err := time.Parse(time.RFC3339, text("lastTransitionTime")); err == nil {
+		c.LastTransitionTime = metav1.NewTime(at)
+	}
+	return c
 }
 
 // short returns the condition with limited texts, without control characters.
@@ -212,7 +288,12 @@ func fromCondition(object diagnosis.Object, c metav1.Condition) diagnosis.Cause 
 	}
 }
 
-func isStatus(c metav1.Condition) string { return fmt.Sprintf("condition %s is %s", c.Type, c.Status) }
+func isStatus(c metav1.Condition) string {
+	if c.Status == "" {
+		return "it has the condition " + c.Type
+	}
+	return fmt.Sprintf("condition %s is %s", c.Type, c.Status)
+}
 
 // lastWarning adds the latest Warning of an object that is not ready, if it is from after
 // a time.
@@ -226,7 +307,8 @@ func (q *inquiry) lastWarning(kind string, o metav1.Object, after time.Time) {
 		}
 	}
 	q.workload.Events = nil // the diagnosis is for workloads
-	if last == nil || last.LastSeen.Before(after) {
+	if last == nil || last.LastSeen.Before(after) ||
+		slices.ContainsFunc(q.workload.Known, func(c diagnosis.Cause) bool { return strings.Contains(c.Message, last.Note) }) {
 		return
 	}
 	q.workload.Known = append(q.workload.Known, diagnosis.Cause{

@@ -31,7 +31,8 @@ Widget shop/w shows no problem: condition Ready is True
 
 Conditions:
   Ready True: Made`},
-		"it has no conditions": {objects: widget("", "phase: Released"), want: "Widget shop/w shows no problem: its phase is Released"},
+		"it has no conditions": {objects: widget("", "phase: Released"), want: "Widget shop/w has an unknown state: its phase is Released"},
+		"its phase is good":    {objects: widget("", "phase: Bound"), want: "Widget shop/w shows no problem: its phase is Bound"},
 		"it has failed": {objects: widget("", "phase: Failed, reason: NoSpace, message: the disk is full"), want: `
 Widget shop/w has a problem: its phase is Failed
 
@@ -42,6 +43,11 @@ Widget shop/w has a problem: its phase is error
 
 Cause: NoSpace in Widget w
   its phase is error: NoSpace`},
+		"it has failed in part": {objects: widget("", "phase: PartiallyFailed, validationErrors: [no such namespace, no such label]"), want: `
+Widget shop/w has a problem: its phase is PartiallyFailed
+
+Cause: PartiallyFailed in Widget w
+  its phase is PartiallyFailed: no such namespace; no such label`},
 		"it is lost": {objects: widget("", `phase: Lost, conditions: [{type: Frozen, status: "True"}]`) + warning, want: `
 Widget shop/w has a problem: its phase is Lost
 
@@ -111,16 +117,110 @@ Conditions:
   Accepted False: NotAllowedByListeners: parent public: no listener allows it
   Accepted True: Accepted: parent inner`},
 		"an unknown type of condition": {objects: widget("", `conditions: [{type: Frozen, status: "True", message: by an administrator}]`), want: `
-Widget shop/w shows no problem: its conditions follow no known convention
+Widget shop/w has an unknown state: its conditions follow no known convention
 
 Conditions:
   Frozen True: by an administrator`},
+		"a type of condition that names a failure": {objects: widget("", `conditions: [{type: ReplicaFailure, status: "True", reason: Quota, message: too many pods}]`), want: `
+Widget shop/w has a problem: condition ReplicaFailure is True
+
+Cause: Quota in Widget w
+  condition ReplicaFailure is True: too many pods
+
+Conditions:
+  ReplicaFailure True: Quota: too many pods`},
+		"a failure that did not happen": {objects: widget("", `conditions: [{type: ResolutionFailed, status: "False"}]`), want: `
+Widget shop/w shows no problem: condition ResolutionFailed is False
+
+Conditions:
+  ResolutionFailed False`},
+		"conditions without a status": {objects: widget("", `conditions: [{type: ComparisonError, message: no such repository}], health: {status: Healthy}`), want: `
+Widget shop/w has a problem: it has the condition ComparisonError
+
+Cause: ComparisonError in Widget w
+  it has the condition ComparisonError: no such repository
+
+Conditions:
+  ComparisonError: no such repository`},
+		"its health is bad": {objects: widget("", `health: {status: Degraded, message: one pod crashes}, sync: {status: Synced}`), want: `
+Widget shop/w has a problem: its health.status is Degraded
+
+Cause: Degraded in Widget w
+  its health.status is Degraded: one pod crashes`},
+		"its health is good, and its last operation failed": {objects: widget("", `health: {status: Healthy}, operationState: {phase: Failed, message: one object is invalid}`), want: `
+Widget shop/w has a problem: its operationState.phase is Failed
+
+Cause: Failed in Widget w
+  its operationState.phase is Failed: one object is invalid`},
+		"its state is bad": {objects: widget("", `state: errored, reason: "429: too many certificates"`), want: `
+Widget shop/w has a problem: its state is errored
+
+Cause: errored in Widget w
+  its state is errored: 429: too many certificates`},
+		"its state is pending, with a reason": {objects: widget("", `state: pending, reason: "wrong status code 404"`), want: "Widget shop/w is not ready yet, and no problem is known: its state is pending: wrong status code 404"},
+		"it has an error": {objects: widget("", `readyToUse: false, error: {message: no such class}`), want: `
+Widget shop/w has a problem: it has an error
+
+Cause: Error in Widget w
+  it has an error: no such class`},
+		"it is not ready, without a condition":  {objects: widget("", `ready: false`), want: "Widget shop/w is not ready yet, and no problem is known: its ready is false"},
+		"its status has fields of its own only": {objects: widget("", `size: 3`), want: "Widget shop/w has an unknown state: its status follows no known convention"},
+		"all its conditions are about an earlier spec": {objects: widget("", `conditions: [{type: Accepted, status: "True", observedGeneration: 1}]`), want: `
+Widget shop/w is not ready yet, and no problem is known: its controller has processed generation 1 of the spec, but not yet generation 2: check that the controller is running
+
+Conditions:
+  Accepted True`},
+		"it waits for a controller": {objects: widget("", `conditions: [{type: Accepted, status: Unknown, reason: Pending, message: Waiting for controller}]`), want: `
+Widget shop/w is not ready yet, and no problem is known: condition Accepted is Unknown: Waiting for controller
+
+Conditions:
+  Accepted Unknown: Pending: Waiting for controller`},
+		"a condition with a time and a status of another form": {objects: widget("", `conditions: [{type: Ready, status: false, message: no disk, lastTransitionTime: ""}]`), want: `
+Widget shop/w has a problem: condition Ready is False
+
+Cause: Ready in Widget w
+  condition Ready is False: no disk
+
+Conditions:
+  Ready False: no disk`},
+		"the condition with a message is the cause": {objects: widget("", `conditions: [{type: Ready, status: "False", reason: Creating}, {type: Synced, status: "False", reason: ReconcileError, message: the name is taken}]`), want: `
+Widget shop/w has a problem: condition Synced is False
+
+Cause: ReconcileError in Widget w
+  condition Synced is False: the name is taken
+
+Conditions:
+  Ready False: Creating
+  Synced False: ReconcileError: the name is taken`},
+		"another condition has the message": {objects: widget("", `conditions: [{type: Ready, status: "False"}, {type: NodeReady, status: "False", reason: Launch, message: no capacity}]`), want: `
+Widget shop/w has a problem: condition Ready is False; condition NodeReady is False
+
+Cause: Ready in Widget w
+  condition Ready is False; condition NodeReady is False: no capacity
+
+Conditions:
+  Ready False
+  NodeReady False: Launch: no capacity`},
+		"two conditions have the same message": {objects: widget("", `conditions: [{type: Ready, status: "False", reason: Down, message: no disk}, {type: Healthy, status: "False", reason: Down, message: no disk}]`) + strings.Replace(warning, "no such host", "no disk", 1), want: `
+Widget shop/w has a problem: condition Ready is False
+
+Cause: Down in Widget w
+  condition Ready is False: no disk
+
+Conditions:
+  Ready False: Down: no disk
+  Healthy False: Down: no disk`},
+		"it is suspended": {objects: widget("", `conditions: [{type: Ready, status: "False", message: before}]`) + "\nspec: {suspend: true}", want: `
+Widget shop/w is inactive: it is suspended; set spec.suspend to false to resume it
+
+Conditions:
+  Ready False: before`},
 		"its controller is behind": {objects: widget("", `observedGeneration: 1, conditions: [{type: Ready, status: "False", message: of the earlier spec}]`), want: `
 Widget shop/w is not ready yet, and no problem is known: its controller has processed generation 1 of the spec, but not yet generation 2: check that the controller is running
 
 Conditions:
   Ready False: of the earlier spec`},
-		"its status has another form": {objects: widget("", `conditions: [ready, 1]`), want: "Widget shop/w shows no problem: it exists; it reports no conditions"},
+		"its status has another form": {objects: widget("", `conditions: [ready, 1]`), want: "Widget shop/w has an unknown state: its status follows no known convention"},
 		"it may not be read": {objects: widget("", ""), forbidden: []string{"Widget"}, want: `
 Widget shop/w has an unknown state: you may not read it
 

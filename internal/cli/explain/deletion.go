@@ -100,6 +100,8 @@ var knownFinalizers = map[string]string{
 	"kubernetes.io/pv-protection":  "the volume and its files can be lost when its claim is deleted: copy the files first if you need them",
 	// cloud-provider/service/helpers/helper.go
 	"service.kubernetes.io/load-balancer-cleanup": "the cloud controller manager first deletes the load balancer; its Events say why it cannot",
+	// apiextensions-apiserver/pkg/controller/finalizer
+	"customresourcecleanup.apiextensions.k8s.io": "the API server first deletes all objects of this type: look at those that remain, and at their finalizers; without this finalizer, they would stay in the database for ever",
 	// api/batch/v1/types.go
 	"batch.kubernetes.io/job-tracking": "the Job controller first counts the pod; check that the controller manager is running",
 }

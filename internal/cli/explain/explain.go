@@ -300,7 +300,7 @@ const (
 	Stopped State = "Stopped"
 	// Completed: the object has ended successfully.
 	Completed State = "Completed"
-	// Unknown: the user may not read the object.
+	// Unknown: the user may not read the object, or its status follows no known convention.
 	Unknown State = "Unknown"
 )
 

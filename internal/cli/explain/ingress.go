@@ -28,6 +28,10 @@ func (q *inquiry) ingress() error {
 	if readable, err := q.targetOf(kindIngress, i); !readable {
 		return err
 	}
+	if i.DeletionTimestamp != nil {
+		q.set(kindIngress, Stopped, "it is being deleted")
+		return nil
+	}
 	summary := "a controller has given it an address"
 	if len(i.Status.LoadBalancer.Ingress) == 0 {
 		summary = "no controller has given it an address"
@@ -37,8 +41,9 @@ func (q *inquiry) ingress() error {
 	for _, b := range backendsOf(i) {
 		q.backend(b)
 	}
-	if q.logs != nil {
+	if q.logs != nil { // an overview reads no objects one by one, and does not show all Events
 		q.certificates(i)
+		q.lastWarning(kindIngress, i, q.clock.Now().Add(-warningMaxAge))
 	}
 	if len(q.workload.Known)+len(q.workload.Pods) > 0 {
 		q.explanation.State = Waiting
@@ -86,11 +91,15 @@ type backend struct {
 	place string
 }
 
+// actionPort is the port of a backend that names an annotation of the Ingress instead of a Service:
+// kubernetes-sigs/aws-load-balancer-controller/docs/guide/ingress/annotations.md.
+const actionPort = "use-annotation"
+
 // backendsOf returns the distinct Services of an Ingress.
 func backendsOf(i *networkingv1.Ingress) []backend {
 	var all []backend
 	add := func(b *networkingv1.IngressBackend, place string) {
-		if b == nil || b.Service == nil || len(all) >= maxBackends ||
+		if b == nil || b.Service == nil || b.Service.Port.Name == actionPort || len(all) >= maxBackends ||
 			slices.ContainsFunc(all, func(known backend) bool { return known.IngressServiceBackend == *b.Service }) {
 			return
 		}
@@ -132,7 +141,10 @@ func (q *inquiry) backend(b backend) {
 	default:
 		e := q.endpointsOf(s)
 		if e.state == Stopped {
-			e.cause = noEndpoints(s, e.summary, "start the pods again, or remove the backend")
+			if q.logs == nil { // an overview shows no problem of what is stopped on purpose
+				return
+			}
+			e.cause = noEndpoints(s, fmt.Sprintf("Service %q has no pods: %s", b.Name, e.summary), "start the pods again, or remove the backend")
 		}
 		q.add(e)
 	}

@@ -79,12 +79,18 @@ func (q *inquiry) cronJob() error {
 		q.set(kind, Unknown, "you may not read its Jobs")
 	case last == nil:
 		q.set(kind, Running, "it has no Jobs; the schedule is "+c.Spec.Schedule)
+		q.lastRun(c)
 	default:
 		q.setJob(last)
 		q.explanation.Kind = kind
 		q.explanation.Summary = "the last Job is " + last.Name + ": " + q.explanation.Summary
 	}
-	if q.cannotCreateJob(c, last) {
+	events := q.newEventsOf(c, last)
+	if cause := lastWarningOf(events); cause != nil {
+		q.set(kind, Waiting, q.explanation.Summary)
+		q.workload.Known = append(q.workload.Known, *cause)
+	}
+	if slices.ContainsFunc(events, func(e diagnosis.Event) bool { return e.Reason == diagnosis.ReasonFailedCreate }) {
 		q.explanation.Summary = "it cannot create its next Job; " + q.explanation.Summary
 		if q.explanation.State != Unknown {
 			q.explanation.State = Waiting
@@ -95,14 +101,44 @@ func (q *inquiry) cronJob() error {
 	return nil
 }
 
-// cannotCreateJob reports whether the CronJob failed to create a Job after the last one, which
-// can be nil.
-func (q *inquiry) cannotCreateJob(c *batchv1.CronJob, last *batchv1.Job) bool {
+// newEventsOf returns the Events of a CronJob after its last Job, which can be nil.
+func (q *inquiry) newEventsOf(c *batchv1.CronJob, last *batchv1.Job) []diagnosis.Event {
 	q.readEventsOf("CronJob", []string{c.Name})
 	events := q.workload.Events
 	q.workload.Events = nil // the diagnosis reads them again, with those of the pods
-	return slices.ContainsFunc(events, func(e diagnosis.Event) bool {
-		return e.Reason == "FailedCreate" && (e.UID == "" || e.UID == c.UID) && (last == nil || e.LastSeen.After(last.CreationTimestamp.Time))
+	return slices.DeleteFunc(events, func(e diagnosis.Event) bool {
+		return e.UID != "" && e.UID != c.UID || last != nil && !e.LastSeen.After(last.CreationTimestamp.Time)
+	})
+}
+
+// lastWarningOf returns the cause of the last Warning that is not about creating a Job, such as a wrong
+// time zone, or nil.
+func lastWarningOf(events []diagnosis.Event) *diagnosis.Cause {
+	var last *diagnosis.Cause
+	for _, e := range events {
+		if e.Type != corev1.EventTypeWarning || e.Reason == diagnosis.ReasonFailedCreate {
+			continue
+		}
+		if cause := diagnosis.FromEvent(e); cause != nil && (last == nil || !cause.Time.Before(last.Time)) {
+			last = cause
+		}
+	}
+	return last
+}
+
+// lastRun explains a CronJob whose last Job no longer exists. The controller deletes failed Jobs that
+// exceed the history, perhaps all of them. With ttlSecondsAfterFinished, a Job can be deleted before the
+// controller has noticed its success.
+func (q *inquiry) lastRun(c *batchv1.CronJob) {
+	s := &c.Status
+	if c.Spec.JobTemplate.Spec.TTLSecondsAfterFinished != nil || s.LastScheduleTime == nil || len(s.Active) > 0 || s.LastSuccessfulTime != nil && !s.LastSuccessfulTime.Before(s.LastScheduleTime) {
+		return
+	}
+	q.explanation.State = Waiting
+	q.workload.Known = append(q.workload.Known, diagnosis.Cause{
+		Reason: diagnosis.ReasonError, Object: diagnosis.Object{Kind: "CronJob", Name: c.Name}, Time: s.LastScheduleTime.Time,
+		Message: "its last Job has not succeeded, and no longer exists",
+		Advice:  "set failedJobsHistoryLimit to 1 or more, so that the next one that fails can be examined",
 	})
 }
 

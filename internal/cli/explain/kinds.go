@@ -177,14 +177,27 @@ func (q *inquiry) daemonSet() error {
 		q.set("DaemonSet", Stopped, "no node matches its nodeSelector, affinity and tolerations")
 		return nil
 	}
-	done := s.ObservedGeneration >= d.Generation && s.NumberReady >= s.DesiredNumberScheduled && s.UpdatedNumberScheduled >= s.DesiredNumberScheduled
+	onDelete := d.Spec.UpdateStrategy.Type == appsv1.OnDeleteDaemonSetStrategyType
+	done := s.ObservedGeneration >= d.Generation && s.NumberReady >= s.DesiredNumberScheduled && (onDelete || s.UpdatedNumberScheduled >= s.DesiredNumberScheduled)
 	q.scaled("DaemonSet", max(s.DesiredNumberScheduled, 1), s.NumberReady, done)
-	q.addRollout(s.UpdatedNumberScheduled, s.CurrentNumberScheduled)
+	if old := s.CurrentNumberScheduled - s.UpdatedNumberScheduled; onDelete && old > 0 {
+		q.explanation.Summary += "; " + keepTemplate(int(old))
+	} else {
+		q.addRollout(s.UpdatedNumberScheduled, s.CurrentNumberScheduled)
+	}
 	q.missing = s.CurrentNumberScheduled < s.DesiredNumberScheduled
 	q.controlledBy("DaemonSet", d)
 	q.readPods(d.Spec.Selector, d)
 	q.awaitDeleted()
 	return nil
+}
+
+// keepTemplate describes pods of the update strategy OnDelete.
+func keepTemplate(pods int) string {
+	if pods == 1 {
+		return "1 pod keeps the old template until it is deleted"
+	}
+	return fmt.Sprintf("%d pods keep the old template until they are deleted", pods)
 }
 
 func (q *inquiry) statefulSet() error {

@@ -21,9 +21,11 @@ const (
 	maxRemainingObjects = 5
 )
 
+const kindNamespace = "Namespace"
+
 // namespaceObject explains a namespace: why its deletion does not end.
 func (q *inquiry) namespaceObject() error {
-	const kind = "Namespace"
+	const kind = kindNamespace
 	q.explanation.passive = true
 	n := &corev1.Namespace{}
 	if readable, err := q.targetOf(kind, n); !readable {

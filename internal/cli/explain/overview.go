@@ -213,7 +213,7 @@ func (v *overview) add(x *Explanation) {
 	case x.Cause != nil:
 		v.addCause(x, o, x.Cause)
 		for i := range x.Others { // of other pods than the first
-			if c := &x.Others[i]; c.Object != x.Cause.Object {
+			if c := &x.Others[i]; c.Object != x.Cause.Object || x.Kind == kindNamespace {
 				v.addCause(x, o, c)
 			}
 		}

@@ -143,7 +143,7 @@ func TestTheOverviewShowsALostNodeOnceAndTheWorstFirst(t *testing.T) {
 	}
 	got := overviewText(t, o)
 	for _, says := range []string{
-		"Namespace " + p.ns + ": 4 problems, 44 objects checked\n", "Pod " + p.ns + "/pod-00, Pod " + p.ns + "/pod-01 and 38 more  node \"" + node + "\" of the pod does not respond: wait",
+		"Namespace " + p.ns + ": 4 problems, 44 objects of Kubernetes and Bongsu checked\n", "Pod " + p.ns + "/pod-00, Pod " + p.ns + "/pod-01 and 38 more  node \"" + node + "\" of the pod does not respond: wait",
 		"For details: bongsu explain pod/pod-00 -n " + p.ns + "\n",
 	} {
 		if !strings.Contains(got, says) {
@@ -223,7 +223,7 @@ func TestTheOverviewIgnoresWhatIsStoppedOrWaitsForItsFirstPod(t *testing.T) {
 	p.create(newClaim("data"))
 	o := p.overview(p.user(listPermissions()...))
 	checkProblems(t, o)
-	if got, want := overviewText(t, o), "Namespace "+p.ns+": no problem, 3 objects checked\n"; got != want {
+	if got, want := overviewText(t, o), "Namespace "+p.ns+": no problem, 3 objects of Kubernetes and Bongsu checked\n"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }

@@ -8,6 +8,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bongsu-io/bongsu/pkg/diagnosis"
 )
@@ -61,15 +63,65 @@ func (q *inquiry) disruptionBudget() error {
 	case blocked != nil: // the pods themselves run
 		q.explanation.State, q.explanation.partial = Waiting, true
 		q.workload.Known = append(q.workload.Known, *blocked)
+	case s.ExpectedPods == 0 && s.CurrentHealthy > 0:
+		q.unmanagedPods(b)
 	case s.ExpectedPods == 0:
 		q.explanation.Summary = "its selector selects no pods, so that it protects none"
 	case s.DisruptionsAllowed > 0:
+		q.sharedPods(b)
 	case s.CurrentHealthy <= s.DesiredHealthy:
 		q.unhealthyPods(b)
 	default:
 		q.explanation.Summary = "recent evictions are still in progress; " + q.explanation.Summary
 	}
 	return nil
+}
+
+// unmanagedPods explains a budget whose pods have no controller. The controller of budgets cannot find
+// out how many pods there should be, and allows no eviction: pkg/controller/disruption/disruption.go.
+func (q *inquiry) unmanagedPods(b *policyv1.PodDisruptionBudget) {
+	q.explanation.State, q.explanation.partial = Waiting, true
+	q.explanation.Summary = fmt.Sprintf("no pod may be evicted now; it selects %s without a controller", plural(int(b.Status.CurrentHealthy), "pod"))
+	q.workload.Known = append(q.workload.Known, diagnosis.Cause{
+		Reason: "UnmanagedPods", Object: diagnosis.Object{Kind: kindBudget, Name: b.Name},
+		Message: "it selects pods that no controller manages, so that the number of expected pods is unknown, and none may be evicted",
+		Advice:  "set minAvailable to a number, or create the pods with a Deployment or another controller",
+	})
+}
+
+// sharedPods explains a budget whose pods also belong to another one. The API server evicts no such
+// pod: pkg/registry/core/pod/storage/eviction.go.
+func (q *inquiry) sharedPods(b *policyv1.PodDisruptionBudget) {
+	if q.logs == nil { // an overview shows what does not run
+		return
+	}
+	own, err := metav1.LabelSelectorAsSelector(b.Spec.Selector)
+	if err != nil {
+		q.unread("pods", "", err)
+		return
+	}
+	pods, _ := q.podsWith(own)
+	var list policyv1.PodDisruptionBudgetList
+	q.list("poddisruptionbudgets.policy", &list, func() {
+		for i := range list.Items {
+			other := &list.Items[i]
+			selector, err := metav1.LabelSelectorAsSelector(other.Spec.Selector)
+			if other.Name == b.Name || err != nil {
+				continue
+			}
+			shared := slices.IndexFunc(pods, func(p *corev1.Pod) bool { return selector.Matches(labels.Set(p.Labels)) })
+			if shared < 0 {
+				continue
+			}
+			q.explanation.State, q.explanation.partial = Waiting, true
+			q.workload.Known = append(q.workload.Known, diagnosis.Cause{
+				Reason: "MultiplePodDisruptionBudgets", Object: diagnosis.Object{Kind: kindBudget, Name: b.Name},
+				Message: fmt.Sprintf("PodDisruptionBudget %[2]q also selects pod %[1]q, so that it cannot be evicted", pods[shared].Name, other.Name),
+				Advice:  "change their selectors so that one of them selects the pod",
+			})
+			return
+		}
+	}, client.InNamespace(q.namespace))
 }
 
 // unhealthyPods explains why too few pods are healthy.

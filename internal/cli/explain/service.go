@@ -29,6 +29,10 @@ func (q *inquiry) service() error {
 	if readable, err := q.targetOf(kindService, s); !readable {
 		return err
 	}
+	if s.DeletionTimestamp != nil {
+		q.set(kindService, Stopped, "it is being deleted")
+		return nil
+	}
 	e := q.endpointsOf(s)
 	q.set(kindService, e.state, e.summary)
 	q.add(e)
@@ -65,6 +69,8 @@ func (q *inquiry) endpointsOf(s *corev1.Service) endpoints {
 		return endpoints{state: Running, summary: "it is an alias of " + s.Spec.ExternalName}
 	case s.Namespace == metav1.NamespaceDefault && s.Name == "kubernetes":
 		return endpoints{state: Running, summary: "the API server manages its endpoints"} // or an administrator does
+	case len(s.Spec.Selector) == 0 && s.Spec.ClusterIP == corev1.ClusterIPNone && len(s.Spec.Ports) == 0:
+		return endpoints{state: Running, summary: "it has no selector and no ports"} // Patroni keeps its state in such Services
 	case len(s.Spec.Selector) == 0:
 		return q.manualEndpoints(s)
 	}
@@ -225,7 +231,7 @@ func (q *inquiry) loadBalancer(s *corev1.Service) {
 		q.fallback = &diagnosis.Cause{
 			Reason: "LoadBalancerPending", Object: diagnosis.Object{Kind: kindService, Name: s.Name}, Time: s.CreationTimestamp.Time, Transient: true,
 			Message: "no controller has given the load balancer an address",
-			Advice:  "check that the cluster has a controller for load balancers",
+			Advice:  "see its Events (run bongsu explain service/" + s.Name + "); without one, ask the cluster's administrator for a controller of load balancers",
 		}
 	}
 	if q.logs == nil { // an overview does not show all Events

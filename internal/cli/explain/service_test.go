@@ -257,7 +257,7 @@ Service shop/web has a problem: 1 of 1 pod ready; it has no address yet
 
 Cause: LoadBalancerPending in Service web (last 60m ago)
   no controller has given the load balancer an address
-  Advice: check that the cluster has a controller for load balancers`
+  Advice: see its Events (run bongsu explain service/web); without one, ask the cluster's administrator for a controller of load balancers`
 	checkExplained(t, "services", "web", map[string]tc{
 		"a new one":      {objects: service(4 * time.Minute), want: "Service shop/web is not ready yet, and no problem is known: 1 of 1 pod ready; it has no address yet"},
 		"an old one":     {objects: service(time.Hour), want: pending},

@@ -165,7 +165,7 @@ func (p *page) conditions(conditions []metav1.Condition) {
 
 // conditionText returns the type and the status, and the reason and message if there are.
 func conditionText(c metav1.Condition) string {
-	parts := []string{c.Type + " " + string(c.Status), c.Reason, c.Message}
+	parts := []string{strings.TrimSpace(c.Type + " " + string(c.Status)), c.Reason, c.Message}
 	return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), ": ")
 }
 
@@ -228,7 +228,7 @@ func (p *page) lastFailure(l *v1alpha1.LastFailure, now time.Time) {
 // WriteOverview writes the overview as text, with one line for each problem.
 func WriteOverview(w io.Writer, o *Overview) error {
 	var p page
-	p.line("%s: %s, %s checked", scopeOf(o), problemCount(len(o.Problems)), plural(o.Checked, "object"))
+	p.line("%s: %s, %s of Kubernetes and Bongsu checked", scopeOf(o), problemCount(len(o.Problems)), plural(o.Checked, "object"))
 	if len(o.Problems) > 0 {
 		p.line("")
 		p.problems(o.Problems)

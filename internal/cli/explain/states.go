@@ -1,0 +1,119 @@
+package explain
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/bongsu-io/bongsu/pkg/diagnosis"
+)
+
+// stateFields are the fields of a status in which types without the usual conditions say how they are.
+// Examples are the phase of a PersistentVolume, the state of an Order of cert-manager, and the health of
+// an Application of Argo CD.
+var stateFields = [][]string{
+	{"phase"}, {"state"}, {"state", "phase"}, {"jobStatus"}, {"currentStatus"}, {"applicationState", "state"},
+	{"health", "status"}, {"operationState", "phase"}, {"ready"}, {"readyToUse"},
+}
+
+// messageFields are the fields beside a state that say why, and errorFields those that say what is wrong
+// without a state.
+var (
+	messageFields = []string{"message", "reason", "error", "errorMessage", "failureMessage", "failureReason", "validationErrors"}
+	errorFields   = []string{"error", "attachError", "errorMessage"}
+)
+
+// The states that are known to be bad, to pass, and to be good.
+var (
+	badState     = regexp.MustCompile(`(?i)fail|error|invalid|degraded|unavailable|lost|inconclusive|missing`)
+	waitingState = regexp.MustCompile(`(?i)^(?:pending|creating|provisioning|progressing|waiting|initializing|installing|updating|upgrading|processing|in ?progress|starting|false)$`)
+	goodState    = regexp.MustCompile(`(?i)^(?:active|available|bound|completed?|deployed|finished|healthy|ready|running|succeeded|success|true|valid)$`)
+)
+
+// stateField is a field of a status that contains a state.
+type stateField struct{ name, value, message string }
+
+func (f stateField) text() string {
+	return strings.TrimSuffix("its "+f.name+" is "+f.value+": "+f.message, ": ")
+}
+
+// statesOf returns the states in a status.
+func statesOf(u *unstructured.Unstructured) []stateField {
+	var states []stateField
+	fields, _ := u.Object["status"].(map[string]any)
+	for _, path := range stateFields {
+		parent, last := fields, path[len(path)-1]
+		if len(path) > 1 {
+			parent, _ = fields[path[0]].(map[string]any)
+		}
+		value := ""
+		switch v := parent[last].(type) {
+		case string:
+			value = shortLine(v)
+		case bool:
+			value = fmt.Sprint(v)
+		}
+		if value != "" {
+			states = append(states, stateField{strings.Join(path, "."), value, firstText(parent, messageFields)})
+		}
+	}
+	return states
+}
+
+// badStates returns the causes in states that show a problem, or else in an error.
+func badStates(object diagnosis.Object, u *unstructured.Unstructured, states []stateField) []diagnosis.Cause {
+	var causes []diagnosis.Cause
+	for _, f := range states {
+		if !badState.MatchString(f.value) {
+			continue
+		}
+		cause := diagnosis.Cause{Reason: f.value, Object: object, Message: f.text()}
+		if f.message == "" {
+			cause.Message += ": its controller gives no message"
+		}
+		if reason := statusText(u, "reason"); f.name == "phase" && reason != "" && !strings.Contains(reason, " ") {
+			cause.Reason = reason
+		}
+		causes = append(causes, cause)
+	}
+	fields, _ := u.Object["status"].(map[string]any)
+	if text := firstText(fields, errorFields); len(causes) == 0 && text != "" &&
+		!slices.ContainsFunc(states, func(f stateField) bool { return goodState.MatchString(f.value) }) {
+		causes = append(causes, diagnosis.Cause{Reason: diagnosis.ReasonError, Object: object, Message: "it has an error: " + text})
+	}
+	return causes
+}
+
+// firstText returns the first text in the fields: a string, the message of an object, or a list of strings.
+func firstText(fields map[string]any, names []string) string {
+	for _, name := range names {
+		text := ""
+		switch v := fields[name].(type) {
+		case string:
+			text = v
+		case map[string]any:
+			text, _ = v["message"].(string)
+		case []any:
+			var parts []string
+			for _, part := range v[:min(len(v), maxConditions)] {
+				if s, ok := part.(string); ok {
+					parts = append(parts, s)
+				}
+			}
+			text = strings.Join(parts, "; ")
+		}
+		if text = shortLine(text); text != "" {
+			return text
+		}
+	}
+	return ""
+}
+
+// statusText returns a text of the status, with a limit and without control characters.
+func statusText(u *unstructured.Unstructured, field string) string {
+	text, _, _ := unstructured.NestedString(u.Object, "status", field)
+	return shortLine(text)
+}
