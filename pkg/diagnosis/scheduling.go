@@ -147,11 +147,24 @@ func (s *podView) lastOfScheduler() *Event {
 // karpenterDetails matches what a note of Karpenter repeats for each NodePool.
 var karpenterDetails = regexp.MustCompile(`, daemonset overhead=\{[^}]*\}| and requirements [^;]*`)
 
-// refusedByFargate matches what the scheduler of AWS Fargate writes about a pod that it can never run.
-var refusedByFargate = regexp.MustCompile(`not supported on Fargate|Fargate is not supported in`)
+// onFargate matches what the scheduler of AWS Fargate writes about a pod that it does not run.
+var onFargate = regexp.MustCompile(`not supported on Fargate|Fargate is not supported in`)
+
+// neverOnFargate reports whether Fargate can never run the pod. It can once its claims are bound.
+func neverOnFargate(text string) bool {
+	return onFargate.MatchString(text) && !strings.Contains(text, "not bound")
+}
 
 // scalingLimit matches why an autoscaler may not add a node.
 var scalingLimit = regexp.MustCompile(`max node group size reached|max cluster \w+ limit reached|exceed limits for nodepool`)
+
+// limitAdvice returns the end of the advice if a limit of the autoscaler is reached.
+func limitAdvice(text string) string {
+	if scalingLimit.MatchString(text) {
+		return "; or ask the cluster's administrator to raise this limit"
+	}
+	return ""
+}
 
 // describeScaling adds what an autoscaler of nodes says about the pod.
 func (s *podView) describeScaling(cause *Cause) {
@@ -166,9 +179,7 @@ func (s *podView) describeScaling(cause *Cause) {
 			if _, why, _ := strings.Cut(e.Note, ": "); why != "" {
 				cause.Message += "; the cluster autoscaler adds no node: " + excerpt(sortObstacles(why))
 			}
-			if scalingLimit.MatchString(e.Note) {
-				cause.Advice += "; or ask the cluster's administrator to raise this limit"
-			}
+			cause.Advice += limitAdvice(e.Note)
 			return
 		case "FailedScaleUp":
 			why, _, _ := strings.Cut(e.Note, ". Pod is at risk")
@@ -179,9 +190,7 @@ func (s *podView) describeScaling(cause *Cause) {
 		case "FailedScheduling":
 			if why, ok := strings.CutPrefix(e.Note, ofKarpenter); ok {
 				cause.Message += "; Karpenter adds no node: " + excerpt(karpenterDetails.ReplaceAllString(why, ""))
-				if scalingLimit.MatchString(why) {
-					cause.Advice += "; or ask the cluster's administrator to raise this limit"
-				}
+				cause.Advice += limitAdvice(why)
 				return
 			}
 		}
@@ -229,7 +238,7 @@ func (s *podView) describeUnschedulable(text string, cause *Cause) {
 		cause.Message += ": " + excerpt(nodes)
 	}
 	note, exceeded := s.exceedsLargestNode(text)
-	cause.Transient = len(exceeded) == 0 && (!refusedByFargate.MatchString(nodes) || strings.Contains(nodes, "not bound"))
+	cause.Transient = len(exceeded) == 0 && !neverOnFargate(nodes)
 	taints := s.untolerated(nodes)
 	places := s.volumePlaces(nodes)
 	advised := nameTaints(nodes, taints)

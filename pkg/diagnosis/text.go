@@ -76,7 +76,7 @@ var noise = []struct {
 	{azureError, "StatusCode: ${1}, ${2}: ${3}"},
 	{regexp.MustCompile(`Retriable: \w+, RetryAfter: \w+, HTTP(StatusCode: \d+), RawError: \{ ?"error": ?\{ ?"code": ?"(\w+)", ?"message": ?"((?:[^"\\]|\\.)*)".*`), "${1}, ${2}: ${3}"},
 	{regexp.MustCompile(`\{"\w+": \{"code": \d+, "message": "((?:[^"\\]|\\.)*)"\}\}`), "${1}"}, // OpenStack
-	{regexp.MustCompile(`^container create failed: `), ""}, // CRI-O with crun
+	{regexp.MustCompile(`^container create failed: `), ""},                                     // CRI-O with crun
 	{regexp.MustCompile(`^Error: `), ""},
 	{regexp.MustCompile(`^Volume provisioning failed with infeasible error\. Retries will be delayed\. `), ""},
 	{regexp.MustCompile(`^(?:failed to create containerd task: |failed to create shim task: |OCI runtime create failed: |runc create failed: |` +
