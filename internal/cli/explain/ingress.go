@@ -141,7 +141,7 @@ func (q *inquiry) backend(b backend) {
 	default:
 		e := q.endpointsOf(s)
 		if e.state == Stopped {
-			if q.logs == nil { // an overview shows no problem of what is stopped on purpose
+			if q.logs == nil { // pods that are stopped on purpose are no problem in an overview
 				return
 			}
 			e.cause = noEndpoints(s, fmt.Sprintf("Service %q has no pods: %s", b.Name, e.summary), "start the pods again, or remove the backend")
