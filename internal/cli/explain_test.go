@@ -50,7 +50,7 @@ func TestExplainAcceptsTheNamesThatKubectlAccepts(t *testing.T) {
 		{"pvc/data"}, {"pvc", "data"}, {"persistentvolumeclaims/data"}, {"PersistentVolumeClaim", "data"}, {"pvc/data", "-n", ns},
 	} {
 		code, out, errOut := runs(t, append([]string{"explain", "--kubeconfig", kubeconfig}, args...)...)
-		if code != command.ExitOK || !strings.HasPrefix(out, "PersistentVolumeClaim "+ns+"/data is not running yet") {
+		if code != command.ExitOK || !strings.HasPrefix(out, "PersistentVolumeClaim "+ns+"/data is not ready yet") {
 			t.Errorf("%q: exit code %d: %s%s", args, code, out, errOut)
 		}
 	}
@@ -133,7 +133,7 @@ func TestExplainPrintsAgainWhatChangesUntilItIsStopped(t *testing.T) {
 		args        []string
 		first, last string
 	}{
-		"text": {nil, "/data is not running yet", "/data runs fine: it is bound"},
+		"text": {nil, "/data is not ready yet", "/data runs fine: it is bound"},
 		"JSON": {[]string{"-o", "json"}, `"state":"Waiting"`, `"state":"Running"`},
 	} {
 		t.Run(name, func(t *testing.T) {

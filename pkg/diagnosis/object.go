@@ -107,6 +107,10 @@ func FromJob(j *batchv1.Job) *Cause {
 			advice = deadlineAdvice
 		case batchv1.JobReasonPodFailurePolicy:
 			advice = "correct what makes the pod fail, or change spec.podFailurePolicy"
+		case batchv1.JobReasonBackoffLimitExceeded:
+			if j.Spec.Template.Spec.RestartPolicy == corev1.RestartPolicyOnFailure {
+				advice = "its pods and their logs no longer exist; set restartPolicy to Never, which keeps them, and create the Job again"
+			}
 		}
 		return &Cause{
 			Reason: ReasonError, Object: Object{Kind: "Job", Name: j.Name}, Time: c.LastTransitionTime.Time,
@@ -407,7 +411,7 @@ var scalingRules = []rule{
 	{regexp.MustCompile(`(custom|external) metrics API: the server could not find the requested resource`),
 		"the $1 metrics API does not serve the metric", "check that a metrics adapter is installed and has the metric", false},
 	{regexp.MustCompile(`(resource|custom|external) metrics API: the server is currently unable to handle the request`),
-		"the server of the $1 metrics API does not answer", "check that the pods of metrics-server or of the metrics adapter are running", true},
+		"the server of the $1 metrics API does not answer", "wait; if the problem persists, ask the cluster's administrator to check metrics-server or the metrics adapter", true},
 	{regexp.MustCompile(`no metrics returned from (resource|custom|external) metrics API`),
 		"the $1 metrics API has no metrics of the pods", "wait if the pods have just started; otherwise check the metrics server", true},
 	{regexp.MustCompile(`did not receive metrics for targeted pods`),
@@ -416,6 +420,8 @@ var scalingRules = []rule{
 		"the target has no pods", "find out why its pods are missing", true},
 	{regexp.MustCompile(`(?:^|current scale: )(\S+) "([^"]+)" not found$`),
 		`$1 "$2", which scaleTargetRef names, does not exist`, "correct spec.scaleTargetRef, or create the object", false},
+	{regexp.MustCompile(`current scale: the server could not find the requested resource`),
+		"the target cannot be scaled: its kind has no scale", "let the autoscaler scale a Deployment, a StatefulSet, or another kind that can be scaled", false},
 	{regexp.MustCompile(`(?:^|current scale: )no matches for kind "([^"]+)" in (?:version|group) "([^"]*)"`),
 		`the cluster has no kind "$1" in "$2", which scaleTargetRef names`, "correct apiVersion and kind in spec.scaleTargetRef", false},
 	{regexp.MustCompile(`container (\S+) not present in metrics for pod (\S+)`),

@@ -11,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 var (
@@ -209,6 +210,27 @@ func (s *podView) unknownScheduler(scheduled *corev1.PodCondition, cause Cause) 
 	return []finding{{cause: cause}}
 }
 
+// onlyNode returns the node for which a DaemonSet creates the pod, or "". See
+// kubernetes/pkg/controller/daemon/util/daemonset_util.go.
+func onlyNode(p *corev1.Pod) string {
+	if a := p.Spec.Affinity; a == nil || a.NodeAffinity == nil || a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
+		return ""
+	}
+	terms := p.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
+	if len(terms) == 0 || len(terms[0].MatchFields) != 1 || terms[0].MatchFields[0].Key != metav1.ObjectNameField || len(terms[0].MatchFields[0].Values) != 1 {
+		return ""
+	}
+	return line(terms[0].MatchFields[0].Values[0], maxName)
+}
+
+// notThisNode matches the obstacle of the nodes for which the pod is not.
+var notThisNode = regexp.MustCompile(`(?:, )?\d+ node\(s\) (?:didn't satisfy plugin\(s\) \[NodeAffinity\]|didn't match Pod's node affinity/selector)`)
+
+// withoutOtherNodes leaves out the obstacle of the other nodes, unless there is no other obstacle.
+func withoutOtherNodes(nodes string) string {
+	return cmp.Or(strings.TrimPrefix(notThisNode.ReplaceAllString(nodes, ""), ", "), nodes)
+}
+
 // describeUnschedulable sets the message and the advice from the scheduler's text.
 func (s *podView) describeUnschedulable(text string, cause *Cause) {
 	nodes := deallocationNote.ReplaceAllString(preemptionSuffix.ReplaceAllString(nodesPrefix.ReplaceAllString(text, ""), ""), "")
@@ -217,6 +239,9 @@ func (s *podView) describeUnschedulable(text string, cause *Cause) {
 		nodes = sortObstacles(nodes)
 	}
 	cause.Message = "no node can take the pod"
+	if node := onlyNode(s.pod); node != "" {
+		cause.Message, nodes = "node "+quote(node)+" cannot take the pod", withoutOtherNodes(nodes)
+	}
 	if why, ok := strings.CutPrefix(text, bindingVolumes); ok {
 		cause.Message = "the volumes of the pod are not bound: " + excerpt(strings.Replace(why, "context deadline exceeded", "timed out", 1))
 		cause.Advice = "check the Events of its claims (kubectl describe pvc -n " + s.pod.Namespace + ")"

@@ -53,7 +53,23 @@ func TestSchedulingCauses(t *testing.T) {
 			p.Spec.Containers[0].Resources.Requests = corev1.ResourceList{"nvidia.com/gpu": resource.MustParse(n)}
 		}
 	}
+	ofDaemonSet := func(p *corev1.Pod) {
+		p.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
+			NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchFields: []corev1.NodeSelectorRequirement{
+				{Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpIn, Values: []string{"node-b"}},
+			}}},
+		}}}
+	}
 	run(t, map[string]diagnoseCase{
+		"a pod of a DaemonSet, whose node is full": {
+			Workload{Pods: pods(newPod(unscheduled("0/3 nodes are available: 1 Insufficient memory, 2 node(s) didn't satisfy plugin(s) [NodeAffinity]. preemption: 0/3 nodes are available: 3 Preemption is not helpful for scheduling."), ofDaemonSet))},
+			unschedulable(`node "node-b" cannot take the pod: 1 Insufficient memory: request less memory in resources, or wait until more is available`)},
+		"a pod of a DaemonSet, whose node runs as many pods as it can": {
+			Workload{Pods: pods(newPod(unscheduled("0/3 nodes are available: 2 node(s) didn't match Pod's node affinity/selector, 1 Too many pods."), ofDaemonSet))},
+			unschedulable(`node "node-b" cannot take the pod: 1 Too many pods: wait until other pods end`)},
+		"a pod of a DaemonSet, whose node is gone": {
+			Workload{Pods: pods(newPod(unscheduled("0/3 nodes are available: 3 node(s) didn't satisfy plugin(s) [NodeAffinity]."), ofDaemonSet))},
+			unschedulable(`node "node-b" cannot take the pod: 3 node(s) didn't satisfy plugin(s) [NodeAffinity]: if the pod's spec is correct, ask the cluster's administrator`)},
 		"resources and taints": {Workload{Pods: pods(newPod(unscheduled(text)))}, unschedulable(message + advice)},
 		"more than any node has": {Workload{Pods: pods(newPod(unscheduled(text), asking("64", "1Gi"))), Nodes: nodes(3, "4", "16Gi")},
 			impossible(message + " (the largest node has 4 CPU; the pod requests 64)" + ": request less CPU, or ask the cluster's administrator for larger nodes")},

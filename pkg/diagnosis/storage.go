@@ -71,9 +71,11 @@ var provisioningRules = []rule{
 		`StorageClass "${1}" does not exist`, "use another one, or ask the cluster's administrator which ones exist", false},
 	{regexp.MustCompile(`code = Aborted|(?i:an operation with the given \S+ ID .* already exists)`),
 		"an earlier operation on the volume has not ended", administratorLater, true},
-	{regexp.MustCompile(`code = (?:PermissionDenied|Unauthenticated)|rados: ret=-13|(?i:InvalidIdentityToken|WebIdentity|AccessDenied|access denied|UnauthorizedOperation|` +
-		`not authorized|unauthorized|AuthFailure|AuthorizationFailed|ExpiredToken|credential|incorrect user name or password|InvalidClientTokenId)|` + httpStatus + `40[13]\b`),
+	{regexp.MustCompile(`code = Unauthenticated|rados: ret=-13|(?i:InvalidIdentityToken|WebIdentity|AuthFailure|ExpiredToken|credential|` +
+		`incorrect user name or password|InvalidClientTokenId)|` + httpStatus + `401\b`),
 		"the storage driver's credentials are not accepted", "ask the cluster's administrator to correct them", false},
+	{regexp.MustCompile(`code = PermissionDenied|(?i:AccessDenied|access denied|UnauthorizedOperation|not authorized|unauthorized|AuthorizationFailed)|` + httpStatus + `403\b`),
+		"the storage driver lacks a permission in the storage backend", "ask the cluster's administrator to grant it", false},
 	{regexp.MustCompile(`(?i)rate ?limit|throttl|TooManyRequests|RequestLimitExceeded|` + httpStatus + `429\b`),
 		"the storage backend's rate limit is reached", "wait", true},
 	{regexp.MustCompile(`(?i)exceeded quota|QuotaExceeded|LimitExceeded|quota .*exceeded|exceed(?:s allowed|ing approved) .*quota`),
@@ -150,17 +152,31 @@ func (v *view) pendingClaim(c *corev1.PersistentVolumeClaim, cause Cause) (Cause
 		cause.Message += ": " + excerpt(lowerFirst(stripNoise(failed.Note)))
 		cause.Advice = "set storageClassName, or ask the cluster's administrator for a matching PersistentVolume"
 		if failed.Reason == "VolumeMismatch" || strings.Contains(failed.Note, "already bound to a different claim") {
-			cause.Advice = "correct volumeName, or the size, accessModes and storageClassName of the claim"
+			cause.Advice = "correct volumeName, or the size, accessModes and storageClassName of the claim; if the former claim of the volume was deleted, " +
+				"ask the cluster's administrator to remove claimRef from the volume"
 		}
 		return cause.withEvent(failed), true
 	}
 	if external := latest(events, "ExternalProvisioning"); external != nil {
-		cause.Advice = "wait for its provisioner; if the problem persists, ask the cluster's administrator"
+		cause.Advice = "wait for its provisioner"
+		if m := provisioner.FindStringSubmatch(external.Note); m != nil {
+			cause.Advice += " " + line(m[1], maxName)
+		}
+		cause.Advice += "; if the problem persists, ask the cluster's administrator"
+		return cause, true
+	}
+	if volume := c.Spec.VolumeName; volume != "" {
+		cause.Message = fmt.Sprintf("claim %q waits for PersistentVolume %q, which its volumeName names", c.Name, line(volume, maxName))
+		cause.Advice = "correct volumeName, or ask the cluster's administrator whether this volume exists and is free"
 		return cause, true
 	}
 	cause.Advice = "no Event gives the reason; ask the cluster's administrator"
 	return cause, waits == nil && v.blocksScheduling(c.Name)
 }
+
+// provisioner matches the provisioner in an ExternalProvisioning Event:
+// kubernetes/pkg/controller/volume/persistentvolume/pv_controller.go.
+var provisioner = regexp.MustCompile(`by the external provisioner '([^']+)'`)
 
 // provisioned is the reason of the Event about a volume that has been provisioned.
 const provisioned = "ProvisioningSucceeded"

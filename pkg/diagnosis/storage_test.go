@@ -15,6 +15,8 @@ func TestClaimCauses(t *testing.T) {
 	both := pods(newPod(unscheduled(immediate), mounting("home"), mounting("data")))
 	ofData := func(e Event) Event { e.Regarding.Name, e.UID = "data", "data"; return e }
 	pending := []*corev1.PersistentVolumeClaim{claim(corev1.ClaimPending)}
+	named := claim(corev1.ClaimPending)
+	named.Spec.VolumeName = "pv-1"
 	sentenceNoClass := wantCause{reason: "ProvisioningFailed", object: home,
 		sentence: `no volume can be provisioned for claim "home": StorageClass "fast" does not exist: use another one, or ask the cluster's administrator which ones exist`}
 	run(t, map[string]diagnoseCase{
@@ -37,7 +39,11 @@ func TestClaimCauses(t *testing.T) {
 		},
 		"external provisioner": {
 			Workload{Claims: pending, Events: []Event{claimEvent(5, "ExternalProvisioning", "Waiting for a volume to be created either by the external provisioner 'x' or manually by the system administrator.")}},
-			wantCause{reason: "ClaimPending", object: home, transient: true, sentence: `claim "home" waits for a volume: wait for its provisioner; if the problem persists, ask the cluster's administrator`},
+			wantCause{reason: "ClaimPending", object: home, transient: true, sentence: `claim "home" waits for a volume: wait for its provisioner x; if the problem persists, ask the cluster's administrator`},
+		},
+		"a volume of its choice": {
+			Workload{Claims: []*corev1.PersistentVolumeClaim{named}},
+			wantCause{reason: "ClaimPending", object: home, transient: true, sentence: `claim "home" waits for PersistentVolume "pv-1", which its volumeName names: correct volumeName, or ask the cluster's administrator whether this volume exists and is free`},
 		},
 		"waiting for its pod":             {Workload{Claims: pending, Events: []Event{claimEvent(5, "WaitForFirstConsumer", "waiting for first consumer to be created before binding")}}, wantCause{}},
 		"just created":                    {Workload{Claims: pending}, wantCause{}},

@@ -107,6 +107,7 @@ func (q *inquiry) ownConditions() error {
 	if err != nil {
 		return err
 	}
+	q.explanation.partial = true // what runs in the cluster does not need them
 	return q.anyKind(kind)
 }
 

@@ -260,7 +260,7 @@ Cause: FinalizersRemaining in Widget w (last 2m ago)
 apiVersion: v1
 kind: PersistentVolumeClaim
 metadata: {name: data, namespace: shop, deletionTimestamp: "2026-03-01T08:00:00Z", finalizers: [kubernetes.io/pvc-protection]}`, want: `
-PersistentVolumeClaim shop/data does not run as it should: it is being deleted, once no pod uses it; its finalizers are kubernetes.io/pvc-protection
+PersistentVolumeClaim shop/data has a problem: it is being deleted, once no pod uses it; its finalizers are kubernetes.io/pvc-protection
 
 Cause: FinalizersRemaining in PersistentVolumeClaim data (last 60m ago)
   the deletion waits until these finalizers are removed: kubernetes.io/pvc-protection
@@ -269,7 +269,7 @@ Cause: FinalizersRemaining in PersistentVolumeClaim data (last 60m ago)
 apiVersion: v1
 kind: PersistentVolumeClaim
 metadata: {name: data, namespace: shop, deletionTimestamp: "2026-03-01T08:00:00Z", finalizers: [kubernetes.io/pvc-protection, example.com/keep]}`, want: `
-PersistentVolumeClaim shop/data does not run as it should: it is being deleted, once no pod uses it; its finalizers are example.com/keep, kubernetes.io/pvc-protection
+PersistentVolumeClaim shop/data has a problem: it is being deleted, once no pod uses it; its finalizers are example.com/keep, kubernetes.io/pvc-protection
 
 Cause: FinalizersRemaining in PersistentVolumeClaim data (last 60m ago)
   the deletion waits until these finalizers are removed: example.com/keep, kubernetes.io/pvc-protection

@@ -284,14 +284,14 @@ involvedObject: {apiVersion: v1, kind: PersistentVolumeClaim, name: data, uid: `
 	}
 	checkExplained(t, "persistentvolumeclaims", "data", map[string]tc{
 		"its resize fails": {objects: claim("10Gi", "") + "c}", want: `
-PersistentVolumeClaim shop/data does not run as it should: it is bound to volume pv-1
+PersistentVolumeClaim shop/data has a problem: it is bound to volume pv-1
 
 Cause: VolumeResizeFailed in PersistentVolumeClaim data (last 5m ago)
   claim "data" cannot be resized from 10Gi to 20Gi: its storage driver resizes it only while no pod uses it
   Advice: stop the pods that mount it until it is resized`},
-		"it has the size by now":         {objects: claim("20Gi", "") + "c}", want: "PersistentVolumeClaim shop/data runs fine: it is bound to volume pv-1"},
-		"the Event is of a former claim": {objects: claim("10Gi", "") + "b}", want: "PersistentVolumeClaim shop/data runs fine: it is bound to volume pv-1, and is being resized from 10Gi to 20Gi"},
+		"it has the size by now":         {objects: claim("20Gi", "") + "c}", want: "PersistentVolumeClaim shop/data shows no problem: it is bound to volume pv-1"},
+		"the Event is of a former claim": {objects: claim("10Gi", "") + "b}", want: "PersistentVolumeClaim shop/data shows no problem: it is bound to volume pv-1, and is being resized from 10Gi to 20Gi"},
 		"it waits for a pod": {objects: claim("10Gi", `{type: FileSystemResizePending, status: "True"}`) + "b}",
-			want: "PersistentVolumeClaim shop/data runs fine: it is bound to volume pv-1, and is resized from 10Gi to 20Gi when a pod mounts it: if one runs with it, restart that pod"},
+			want: "PersistentVolumeClaim shop/data shows no problem: it is bound to volume pv-1, and is resized from 10Gi to 20Gi when a pod mounts it: if one runs with it, restart that pod"},
 	})
 }

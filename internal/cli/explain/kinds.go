@@ -61,6 +61,7 @@ func podIsReady(p *corev1.Pod) bool {
 }
 
 func (q *inquiry) claim() error {
+	q.explanation.passive = true
 	c := &corev1.PersistentVolumeClaim{}
 	if readable, err := q.targetOf(kindClaim, c); !readable {
 		return err
@@ -104,8 +105,15 @@ func (q *inquiry) deployment() error {
 		return err
 	}
 	wanted, s := replicas(d.Spec.Replicas), d.Status
-	done := s.ObservedGeneration >= d.Generation && s.UpdatedReplicas == wanted && s.Replicas == wanted && s.ReadyReplicas >= wanted
+	available := s.ReadyReplicas
+	if d.Spec.MinReadySeconds > 0 {
+		available = s.AvailableReplicas
+	}
+	done := s.ObservedGeneration >= d.Generation && s.UpdatedReplicas == wanted && s.Replicas == wanted && available >= wanted
 	q.scaled(kind, wanted, s.ReadyReplicas, done)
+	if available < s.ReadyReplicas {
+		q.explanation.Summary += fmt.Sprintf(", but only %d for minReadySeconds (%d s)", available, d.Spec.MinReadySeconds)
+	}
 	q.addRollout(s.UpdatedReplicas, s.Replicas)
 	q.readDeployment(d)
 	return nil
@@ -174,7 +182,11 @@ func (q *inquiry) daemonSet() error {
 	}
 	s := d.Status
 	if s.DesiredNumberScheduled == 0 && s.ObservedGeneration >= d.Generation {
-		q.set("DaemonSet", Stopped, "no node matches its nodeSelector, affinity and tolerations")
+		selector := ""
+		if labels := d.Spec.Template.Spec.NodeSelector; len(labels) > 0 {
+			selector = " (" + metav1.FormatLabelSelector(&metav1.LabelSelector{MatchLabels: labels}) + ")"
+		}
+		q.set("DaemonSet", Stopped, "no node matches its nodeSelector"+selector+", affinity and tolerations")
 		return nil
 	}
 	onDelete := d.Spec.UpdateStrategy.Type == appsv1.OnDeleteDaemonSetStrategyType

@@ -78,6 +78,16 @@ var pressures = map[corev1.NodeConditionType][2]string{
 	corev1.NodeNetworkUnavailable: {"the network of the node is not set up", "check the network plugin and the routes of the cloud provider"},
 }
 
+// nodeProblems are conditions of the node-problem-detector that must be False:
+// kubernetes/node-problem-detector/config.
+var nodeProblems = map[corev1.NodeConditionType][2]string{
+	"KernelDeadlock":              {"the kernel of the node hangs", "drain the node, and restart it"},
+	"ReadonlyFilesystem":          {"a file system of the node has become read-only", "drain the node, and check its disks"},
+	"FrequentKubeletRestart":      {"the kubelet of the node restarts often", "check the log of the kubelet on the node"},
+	"FrequentContainerdRestart":   {"the container runtime of the node restarts often", "check the log of containerd on the node"},
+	"FrequentUnregisterNetDevice": {"the node often unregisters network devices", "check the log of the kernel on the node"},
+}
+
 // nodeCondition adds the cause that a condition of the node shows. It only lists
 // conditions of unknown types.
 func (q *inquiry) nodeCondition(n *corev1.Node, c corev1.NodeCondition) {
@@ -85,6 +95,7 @@ func (q *inquiry) nodeCondition(n *corev1.Node, c corev1.NodeCondition) {
 		Reason: c.Reason, Object: diagnosis.Object{Kind: kindNode, Name: n.Name}, Node: n.Name, Time: c.LastTransitionTime.Time, Transient: true,
 	}
 	pressure, isPressure := pressures[c.Type]
+	problem, isProblem := nodeProblems[c.Type]
 	switch {
 	case c.Type == corev1.NodeReady && c.Status == corev1.ConditionUnknown:
 		cause.Reason = diagnosis.ReasonNodeLost
@@ -95,6 +106,8 @@ func (q *inquiry) nodeCondition(n *corev1.Node, c corev1.NodeCondition) {
 		cause.Advice = "check the kubelet, the container runtime and the network plugin on the node"
 	case isPressure && c.Status == corev1.ConditionTrue:
 		cause.Message, cause.Advice = pressure[0]+": "+c.Message, pressure[1]
+	case isProblem && c.Status == corev1.ConditionTrue:
+		cause.Message, cause.Advice = problem[0]+": "+c.Message, problem[1]
 	case !isPressure && c.Type != corev1.NodeReady && len(q.explanation.Conditions) < maxConditions:
 		q.explanation.Conditions = append(q.explanation.Conditions, short(metav1.Condition{
 			Type: string(c.Type), Status: metav1.ConditionStatus(c.Status), Reason: c.Reason, Message: c.Message, LastTransitionTime: c.LastTransitionTime,

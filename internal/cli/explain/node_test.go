@@ -45,6 +45,24 @@ Cause: KubeletHasDiskPressure in Node node-0
 Also: KubeletNotReady in Node node-0
   the kubelet reports that the node is not ready: container runtime network not ready: NetworkReady=false reason:NetworkPluginNotReady
   Advice: check the kubelet, the container runtime and the network plugin on the node`},
+		"its kernel hangs": {objects: `
+apiVersion: v1
+kind: Node
+metadata: {name: node-0}
+status:
+  conditions:
+  - {type: KernelDeadlock, status: "True", reason: DockerHung, message: "task docker:1 blocked for more than 120 seconds"}
+  - {type: ReadonlyFilesystem, status: "False", reason: FilesystemIsNotReadOnly}
+  - {type: Ready, status: "True"}`,
+			want: `
+Node node-0 has a problem: it has 0 pods
+
+Cause: DockerHung in Node node-0
+  the kernel of the node hangs: task docker:1 blocked for more than 120 seconds
+  Advice: drain the node, and restart it
+
+Conditions:
+  ReadonlyFilesystem False: FilesystemIsNotReadOnly`},
 		"it is cordoned and tainted": {forbidden: []string{"Pod"}, objects: `
 apiVersion: v1
 kind: Node

@@ -217,7 +217,7 @@ func (v *overview) add(x *Explanation) {
 				v.addCause(x, o, c)
 			}
 		}
-	case x.State == Waiting && x.Kind != kindClaim && !x.passive: // a claim may wait for its first pod, a Service for its pods
+	case x.State == Waiting && !x.passive: // a claim may wait for its first pod, a Service for its pods
 		v.addProblem(Problem{State: Waiting, key: fmt.Sprintf("%s/%s/%s", o.Kind, o.Namespace, o.Name), partial: x.partial}, o)
 	}
 }

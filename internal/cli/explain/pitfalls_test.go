@@ -227,3 +227,33 @@ status:
 		t.Errorf("(-want +got)\n%s", diff)
 	}
 }
+
+func TestADeploymentRunsOnceItsPodsAreAvailable(t *testing.T) {
+	deployment := func(available string) string {
+		return `
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web, namespace: shop, uid: d}
+spec: {replicas: 1, minReadySeconds: 30, selector: {matchLabels: {app: web}}, template: {metadata: {labels: {app: web}}}}
+status: {replicas: 1, updatedReplicas: 1, readyReplicas: 1` + available + `}`
+	}
+	checkExplained(t, "deployments.apps", "web", map[string]tc{
+		"not yet": {objects: deployment(""), want: "Deployment shop/web is not running yet, and no problem is known: 1 of 1 pod ready, but only 0 for minReadySeconds (30 s)"},
+		"by now":  {objects: deployment(", availableReplicas: 1"), want: "Deployment shop/web runs fine: 1 of 1 pod ready"},
+	})
+}
+
+func TestAFailedJobThatKeepsNoPodsSaysHowToKeepThem(t *testing.T) {
+	const job = `
+apiVersion: batch/v1
+kind: Job
+metadata: {name: import, namespace: shop, uid: j}
+spec: {selector: {matchLabels: {job: import}}, template: {spec: {restartPolicy: OnFailure, containers: []}}}
+status: {failed: 1, conditions: [{type: Failed, status: "True", reason: BackoffLimitExceeded, message: Job has reached the specified backoff limit, lastTransitionTime: "2026-03-01T08:55:00Z"}]}`
+	checkExplained(t, "jobs.batch", "import", map[string]tc{"OnFailure": {objects: job, want: `
+Job shop/import does not run as it should: 0 active, 0 succeeded, 1 failed; it gave up (BackoffLimitExceeded)
+
+Cause: Error in Job import (last 5m ago)
+  the Job has failed: Job has reached the specified backoff limit
+  Advice: its pods and their logs no longer exist; set restartPolicy to Never, which keeps them, and create the Job again`}})
+}

@@ -38,7 +38,10 @@ func (q *inquiry) autoscaler() error {
 		}
 	}
 	if q.workload.Known = diagnosis.FromAutoscaler(h); len(q.workload.Known) > 0 {
-		q.explanation.State = Waiting
+		q.explanation.State, q.explanation.partial = Waiting, true // the pods themselves run
+	}
+	if slices.ContainsFunc(q.workload.Known, func(c diagnosis.Cause) bool { return c.Reason == "FailedGetScale" }) {
+		q.explanation.Summary = "the number of pods of " + target + " is unknown"
 	}
 	return nil
 }

@@ -23,6 +23,13 @@ func TestAnAutoscalerIsExplainedByItsConditions(t *testing.T) {
 			want: "HorizontalPodAutoscaler shop/web shows no problem: Deployment web has 3 pods; the limits are 2 and 5; its metrics ask for more: raise spec.maxReplicas to allow it"},
 		"its target is scaled to 0": {objects: autoscalerWith("ScalingActive", "False", "ScalingDisabled", "scaling is disabled since the replica count of the target is zero"),
 			want: "HorizontalPodAutoscaler shop/web is inactive: Deployment web is scaled to 0, which disables autoscaling"},
+		"its target has no scale": {objects: autoscalerWith("AbleToScale", "False", "FailedGetScale",
+			"the HPA controller was unable to get the target's current scale: the server could not find the requested resource"), want: `
+HorizontalPodAutoscaler shop/web has a problem: the number of pods of Deployment web is unknown
+
+Cause: FailedGetScale in HorizontalPodAutoscaler web
+  the target cannot be scaled: its kind has no scale
+  Advice: let the autoscaler scale a Deployment, a StatefulSet, or another kind that can be scaled`},
 		"no request": {objects: autoscalerWith("ScalingActive", "False", "FailedGetResourceMetric",
 			"the HPA was unable to compute the replica count: failed to get cpu utilization: missing request for cpu in container app of Pod web-1"), want: `
 HorizontalPodAutoscaler shop/web has a problem: Deployment web has 3 pods; the limits are 2 and 5
