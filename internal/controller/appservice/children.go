@@ -100,7 +100,7 @@ func (r *Reconciler) setFinalizer(ctx context.Context, a *app, wanted bool) erro
 // cache before it is created.
 func (r *Reconciler) findDeployment(ctx context.Context, a *app) (step.Result, error) {
 	err := r.Client.Get(ctx, a.name, &a.deployment)
-	if apierrors.IsNotFound(err) { // the cache lacks a Deployment that lost its labels
+	if apierrors.IsNotFound(err) && !a.isNew() { // the cache lacks a Deployment that lost its labels
 		err = r.Live.Get(ctx, a.name, &a.deployment)
 	}
 	if apierrors.IsNotFound(err) {
@@ -108,6 +108,12 @@ func (r *Reconciler) findDeployment(ctx context.Context, a *app) (step.Result, e
 	}
 	a.ignoreForeign()
 	return step.Result{}, client.IgnoreNotFound(err)
+}
+
+// isNew reports whether the app has no status yet, so that no Deployment of it can have lost its labels.
+// If there is one of another owner, its creation fails.
+func (a *app) isNew() bool {
+	return a.service.Generation == 1 && len(a.service.Status.Conditions) == 0 && a.service.DeletionTimestamp.IsZero()
 }
 
 // ignoreForeign clears a Deployment that does not belong to the app.
