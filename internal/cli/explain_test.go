@@ -133,7 +133,7 @@ func TestExplainPrintsAgainWhatChangesUntilItIsStopped(t *testing.T) {
 		args        []string
 		first, last string
 	}{
-		"text": {nil, "/data is not ready yet", "/data runs fine: it is bound"},
+		"text": {nil, "/data is not ready yet", "/data shows no problem: it is bound"},
 		"JSON": {[]string{"-o", "json"}, `"state":"Waiting"`, `"state":"Running"`},
 	} {
 		t.Run(name, func(t *testing.T) {

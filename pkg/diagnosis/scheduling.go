@@ -226,9 +226,13 @@ func onlyNode(p *corev1.Pod) string {
 // notThisNode matches the obstacle of the nodes for which the pod is not.
 var notThisNode = regexp.MustCompile(`(?:, )?\d+ node\(s\) (?:didn't satisfy plugin\(s\) \[NodeAffinity\]|didn't match Pod's node affinity/selector)`)
 
-// withoutOtherNodes leaves out the obstacle of the other nodes, unless there is no other obstacle.
-func withoutOtherNodes(nodes string) string {
-	return cmp.Or(strings.TrimPrefix(notThisNode.ReplaceAllString(nodes, ""), ", "), nodes)
+// unschedulableText returns the beginning of the message, and the obstacles. For the pod of a DaemonSet,
+// it leaves out the other nodes, unless they are the only obstacle.
+func unschedulableText(p *corev1.Pod, nodes string) (message, obstacles string) {
+	if node := onlyNode(p); node != "" {
+		return "node " + quote(node) + " cannot take the pod", cmp.Or(strings.TrimPrefix(notThisNode.ReplaceAllString(nodes, ""), ", "), nodes)
+	}
+	return "no node can take the pod", nodes
 }
 
 // describeUnschedulable sets the message and the advice from the scheduler's text.
@@ -238,10 +242,7 @@ func (s *podView) describeUnschedulable(text string, cause *Cause) {
 	if nodesPrefix.MatchString(text) {
 		nodes = sortObstacles(nodes)
 	}
-	cause.Message = "no node can take the pod"
-	if node := onlyNode(s.pod); node != "" {
-		cause.Message, nodes = "node "+quote(node)+" cannot take the pod", withoutOtherNodes(nodes)
-	}
+	cause.Message, nodes = unschedulableText(s.pod, nodes)
 	if why, ok := strings.CutPrefix(text, bindingVolumes); ok {
 		cause.Message = "the volumes of the pod are not bound: " + excerpt(strings.Replace(why, "context deadline exceeded", "timed out", 1))
 		cause.Advice = "check the Events of its claims (kubectl describe pvc -n " + s.pod.Namespace + ")"
