@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -46,15 +45,14 @@ var wantedStatus = map[string]metav1.ConditionStatus{
 	"Reconciled": metav1.ConditionTrue, "NotReady": metav1.ConditionFalse,
 }
 
-// failureType matches types of conditions that say by their names that something failed.
-var failureType = regexp.MustCompile(`(?:Failed|Failure|Error|Errored|ErrorOccurred)$`)
-
-// wantedOf returns the good status of conditions of a type, if the type says which one that is.
+// wantedOf returns the good status of conditions of a type, if the type says which one that is: it
+// is known, or ends with a failure, such as ReplicaFailure or ErrorOccurred.
 func wantedOf(conditionType string) (metav1.ConditionStatus, bool) {
 	if wanted, ok := wantedStatus[conditionType]; ok {
 		return wanted, true
 	}
-	return metav1.ConditionFalse, failureType.MatchString(conditionType)
+	words := wordsOf(strings.TrimSuffix(conditionType, "Occurred"))
+	return metav1.ConditionFalse, len(words) > 0 && isFailure(words, len(words)-1)
 }
 
 // isBad reports whether a condition shows a problem. Argo CD writes conditions without a status, and

@@ -5,8 +5,10 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/bongsu-io/bongsu/pkg/diagnosis"
 )
@@ -26,12 +28,44 @@ var (
 	errorFields   = []string{"error", "attachError", "errorMessage"}
 )
 
-// The states that are known to be bad, to pass, and to be good.
+// The states that are known to pass, and to be good.
 var (
-	badState     = regexp.MustCompile(`(?i)fail|error|invalid|degraded|unavailable|lost|inconclusive|missing`)
 	waitingState = regexp.MustCompile(`(?i)^(?:pending|creating|provisioning|progressing|waiting|initializing|installing|updating|upgrading|processing|in ?progress|starting|false)$`)
 	goodState    = regexp.MustCompile(`(?i)^(?:active|available|bound|completed?|deployed|finished|healthy|ready|running|succeeded|success|true|valid)$`)
 )
+
+// Words that say that something failed, and those before and after them that say that it did not:
+// NoError, ContinueOnError, FailingOver, ErrorFree.
+var (
+	failureWords = sets.New("fail", "failed", "failing", "failure", "failures", "error", "errored", "errors", "invalid", "degraded",
+		"unavailable", "unhealthy", "lost", "inconclusive", "missing")
+	beforeNoFailure = sets.New("no", "not", "without", "on", "ignore")
+	afterNoFailure  = sets.New("over", "free")
+)
+
+// badState reports whether the name of a state says that something failed.
+func badState(name string) bool {
+	words := wordsOf(name)
+	for i := range words {
+		if isFailure(words, i) {
+			return true
+		}
+	}
+	return false
+}
+
+// isFailure reports whether a word says that something failed.
+func isFailure(words []string, i int) bool {
+	return failureWords.Has(words[i]) && (i == 0 || !beforeNoFailure.Has(words[i-1])) && (i+1 == len(words) || !afterNoFailure.Has(words[i+1]))
+}
+
+var endOfWord = regexp.MustCompile(`([a-z0-9])([A-Z])|([A-Z])([A-Z][a-z])`)
+
+// wordsOf returns the words of a name such as FailedMount, CREATE_FAILED or "in progress", in lower case.
+func wordsOf(name string) []string {
+	name = strings.ToLower(endOfWord.ReplaceAllString(name, "$1$3 $2$4"))
+	return strings.FieldsFunc(name, func(r rune) bool { return !unicode.IsLetter(r) })
+}
 
 // stateField is a field of a status that contains a state.
 type stateField struct{ name, value, message string }
@@ -67,7 +101,7 @@ func statesOf(u *unstructured.Unstructured) []stateField {
 func badStates(object diagnosis.Object, u *unstructured.Unstructured, states []stateField) []diagnosis.Cause {
 	var causes []diagnosis.Cause
 	for _, f := range states {
-		if !badState.MatchString(f.value) {
+		if !badState(f.value) {
 			continue
 		}
 		cause := diagnosis.Cause{Reason: f.value, Object: object, Message: f.text()}
