@@ -132,33 +132,70 @@ var (
 // inPath marks that a path in quotes was replaced.
 const inPath = "/"
 
+// nameWord is a word of a name in a text of a component, from its first byte to before its last. A
+// fixed one is replaced by the same text each time, and one that is in a path in quotes by a path.
+type nameWord struct {
+	from, to int
+	fixed    string
+	isPath   bool
+}
+
+// nameWords are the words to replace in each text that was renamed.
+var nameWords sync.Map // by text
+
+// nameWordsOf returns the words that belong to names in a text of a component.
+func nameWordsOf(text string) []nameWord {
+	const status = "403"
+	if found, ok := nameWords.Load(text); ok {
+		return found.([]nameWord)
+	}
+	var found []nameWord
+	for _, at := range namesIn.FindAllStringSubmatchIndex(text, -1) {
+		if at[2] >= 0 && at[2] < at[3] {
+			continue
+		}
+		name := text[at[0]:at[1]]
+		quoted := strings.Trim(name, `\"`)
+		isPath := quoted != name && strings.HasPrefix(quoted, "/") && !strings.HasPrefix(name, "/")
+		for _, w := range wordsIn.FindAllStringIndex(name, -1) {
+			word, next := name[w[0]:w[1]], nameWord{from: at[0] + w[0], to: at[0] + w[1], isPath: isPath}
+			switch {
+			case keepInName.MatchString(word), uuidIn.MatchString(word):
+				continue
+			case strings.Contains(name, "sha256:"+word):
+				next.fixed = status + "0a" + status
+			case len(word) > 1 && strings.Trim(word, "0123456789") == "":
+				next.fixed = status
+			}
+			found = append(found, next)
+		}
+	}
+	nameWords.Store(text, found)
+	return found
+}
+
 // rename replaces the names in a text of a component by a hostile one, as far as their syntax
 // allows. It adds the names that it replaces to old.
 func rename(text string, h hostile, old map[string]bool) string {
-	const status = "403"
-	return namesIn.ReplaceAllStringFunc(text, func(name string) string {
-		if m := namesIn.FindStringSubmatch(name); m != nil && m[1] != "" {
-			return name
+	var b strings.Builder
+	end := 0
+	for _, w := range nameWordsOf(text) {
+		with := w.fixed
+		if with == "" {
+			old[text[w.from:w.to]] = true
+			with = h.name
+			if w.isPath {
+				with = h.path
+			}
 		}
-		with := h.name
-		if quoted := strings.Trim(name, `\"`); quoted != name && strings.HasPrefix(quoted, "/") && !strings.HasPrefix(name, "/") {
-			with = h.path
+		if w.isPath {
 			old[inPath] = true
 		}
-		return wordsIn.ReplaceAllStringFunc(name, func(word string) string {
-			digits := strings.Trim(word, "0123456789") == ""
-			switch {
-			case keepInName.MatchString(word), uuidIn.MatchString(word):
-				return word
-			case strings.Contains(name, "sha256:"+word):
-				return status + "0a" + status
-			case digits && len(word) > 1:
-				return status
-			}
-			old[word] = true
-			return with
-		})
-	})
+		b.WriteString(text[end:w.from])
+		b.WriteString(with)
+		end = w.to
+	}
+	return b.String() + text[end:]
 }
 
 // checkRenamed checks that the cause of a text does not depend on the names in it. cause returns
