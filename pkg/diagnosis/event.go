@@ -1,0 +1,222 @@
+package diagnosis
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// podControllers are the kinds whose controllers emit FailedCreate for pods, claims and Jobs, and
+// FailedDelete for pods and Jobs.
+var podControllers = []string{"CronJob", "DaemonSet", "Job", "ReplicaSet", "ReplicationController", "StatefulSet"}
+
+// FromEvent returns the cause that an Event itself contains, or nil. It needs no other object.
+// The Event is a Warning, or that of a CronJob that starts no Job while another one runs.
+//
+// FromEvent explains failures to create or delete ReplicaSets, pods and Jobs, claims without a
+// volume, and volumes that cannot be resized or modified. It also explains pods that do not end
+// or do not get new resources in place, missing imagePullSecrets, HorizontalPodAutoscalers,
+// Jobs that exceed their deadline, and the schedules of CronJobs. Some Events of budgets and
+// nodes have rules of their own.
+func FromEvent(e Event) *Cause {
+	switch {
+	case e.Type != corev1.EventTypeWarning && e.Reason != jobAlreadyActive:
+		return nil
+	case e.Regarding.Kind == kindAutoscaler:
+		return fromScalingEvent(e)
+	case e.Regarding.Kind == kindClaim && (e.Reason == "ProvisioningFailed" || e.Reason == "VolumeMismatch"):
+		claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: e.Regarding.Name, UID: e.UID}}
+		return Diagnose(Workload{Events: []Event{e}, Claims: []*corev1.PersistentVolumeClaim{claim}}).Cause
+	case e.Regarding.Kind == kindClaim && claimFailures[e.Reason] != "":
+		cause := resizeCause(e.Reason, e.Regarding, fmt.Sprintf("claim %q %s", e.Regarding.Name, claimFailures[e.Reason]), e.Note).withEvent(&e)
+		return &cause
+	case e.Regarding.Kind == kindPod && slices.Contains(resizeReasons, e.Reason):
+		what := "a volume of the pod cannot be resized"
+		if m := volumeName.FindStringSubmatch(e.Note); m != nil {
+			what = fmt.Sprintf("volume %q of the pod cannot be resized", m[1])
+		}
+		cause := resizeCause(e.Reason, e.Regarding, what, e.Note).withEvent(&e)
+		return &cause
+	case e.Regarding.Kind == kindPod && podEvents[e.Reason] != nil:
+		return podEvents[e.Reason](e)
+	case e.Regarding.Kind == "Job" && e.Reason == batchv1.JobReasonDeadlineExceeded:
+		cause := (&Cause{Reason: e.Reason, Object: e.Regarding, Message: "the Job ran longer than its activeDeadlineSeconds", Advice: deadlineAdvice}).withEvent(&e)
+		return &cause
+	case e.Reason == "FailedCreate" && slices.Contains(podControllers, e.Regarding.Kind):
+		return Diagnose(Workload{Events: []Event{e}}).Cause
+	case e.Reason == ReasonFailedDelete && slices.Contains(podControllers, e.Regarding.Kind):
+		cause := deletionFailure(e.Regarding, e.Note).withEvent(&e)
+		cause.sanitize()
+		return &cause
+	case e.Regarding.Kind == "Deployment" && e.Reason == replicaSetCreateError:
+		cause := FromCreateFailure(e.Regarding, e.Note).withEvent(&e)
+		return &cause
+	case e.Regarding.Kind == "CronJob":
+		return fromScheduleEvent(e)
+	}
+	return fromEventRules(e)
+}
+
+// claimFailures are what Events of a claim with these reasons mean.
+var claimFailures = map[string]string{
+	ReasonVolumeResizeFailed:     "cannot be resized",
+	ReasonFileSystemResizeFailed: "cannot be resized",
+	volumeModifyFailed:           "cannot get its VolumeAttributesClass",
+}
+
+// podEvents explain Events of a pod, by their reasons. Those about resources that are changed in
+// place are of kubernetes/pkg/kubelet/allocation/allocation_manager.go and
+// kubernetes/pkg/kubelet/kubelet.go.
+var podEvents = map[string]func(Event) *Cause{
+	failedKillPod:      fromKillEvent,
+	failedPullSecret:   fromPullSecretEvent,
+	"ResizeDeferred":   fromInPlaceResize,
+	"ResizeInfeasible": fromInPlaceResize,
+	"ResizeError":      fromInPlaceResize,
+}
+
+// fromKillEvent explains why a node cannot end a pod.
+func fromKillEvent(e Event) *Cause {
+	cause := (&Cause{
+		Reason: ReasonTerminating, Object: e.Regarding, Message: "the node cannot end the pod: " + killText(&e), Advice: administratorLater, Transient: true,
+	}).withEvent(&e)
+	cause.sanitize()
+	return &cause
+}
+
+// fromPullSecretEvent explains an Event about Secrets that imagePullSecrets names.
+func fromPullSecretEvent(e Event) *Cause {
+	r := pullSecretText(e.Note)
+	if r.message == "" {
+		return nil
+	}
+	cause := (&Cause{
+		Reason: e.Reason, Object: e.Regarding, Message: r.message, Advice: r.advice + "; an image that needs no credentials is pulled nevertheless",
+	}).withEvent(&e)
+	cause.sanitize()
+	return &cause
+}
+
+// inPlaceError matches the error in the note of such an Event.
+var inPlaceError = regexp.MustCompile(`"error":"((?:[^"\\]|\\.)*)"\}$`)
+
+// fromInPlaceResize explains why a pod does not get its new resources. It runs with the former ones.
+func fromInPlaceResize(e Event) *Cause {
+	why := e.Note
+	if m := inPlaceError.FindStringSubmatch(line(e.Note, maxRead)); m != nil {
+		why = strings.ReplaceAll(m[1], `\"`, `"`)
+	}
+	cause := Cause{Reason: e.Reason, Object: e.Regarding, Message: "the pod does not get its new resources: " + usefulEnd(stripNoise(why))}
+	switch e.Reason {
+	case "ResizeDeferred":
+		cause.Message, cause.Transient = strings.Replace(cause.Message, "resources:", "resources yet:", 1), true
+		cause.Advice = "wait until its node has more, or delete the pod, so that it is scheduled again"
+	case "ResizeInfeasible":
+		cause.Advice = "set resources that its node can give, or delete the pod, so that it is scheduled again"
+	default:
+		cause.Advice = "if it lowers a memory limit, set it above what the container uses; otherwise delete the pod, so that it starts with the new resources"
+	}
+	cause = cause.withEvent(&e)
+	cause.sanitize()
+	return &cause
+}
+
+// budgetRules explain the Events of kubernetes/pkg/controller/disruption/disruption.go.
+var budgetRules = []rule{
+	{regexp.MustCompile(`found no controllers? for pod ("[^"]+")`),
+		"it selects pod ${1}, whose controller does not exist, so that the number of expected pods is unknown",
+		"delete the pod, or set minAvailable to a number; until then, no pod can be evicted", false},
+}
+
+// unmanagedRules explain another Event of the same file.
+var unmanagedRules = []rule{
+	{regexp.MustCompile(`were found to be unmanaged`),
+		"it selects pods that no controller manages, so that the number of expected pods is unknown",
+		"set minAvailable to a number, or correct spec.selector so that it does not select these pods", false},
+}
+
+// sharedPodRules explain the Event of the same file about a pod. See
+// kubernetes/pkg/registry/core/pod/storage/eviction.go for the effect.
+var sharedPodRules = []rule{
+	{regexp.MustCompile(`matches multiple PodDisruptionBudgets`),
+		"more than one PodDisruptionBudget selects the pod, so that it cannot be evicted", "change their selectors so that one of them selects the pod", false},
+}
+
+// diskRules explain the Events of kubernetes/pkg/kubelet/images/image_gc_manager.go.
+var diskRules = []rule{
+	{regexp.MustCompile(`^Insufficient free disk space on the node's image filesystem \(([^)]*)\)`),
+		"its file system for images is almost full (${1}), and deleting unused images does not free enough",
+		"find out what uses the space (images, logs or volumes), or enlarge the disk; otherwise, pods are evicted", false},
+}
+
+// eventRules are the rules for Events about an object of a kind, with a reason.
+var eventRules = map[[2]string][]rule{
+	{kindBudget, "CalculateExpectedPodCountFailed"}: budgetRules,
+	{kindBudget, "UnmanagedPods"}:                   unmanagedRules,
+	{kindPod, "MultiplePodDisruptionBudgets"}:       sharedPodRules,
+	{"Node", "FreeDiskSpaceFailed"}:                 diskRules,
+}
+
+// fromEventRules explains an Event that has rules of its own, or quotes it. It returns nil for others.
+func fromEventRules(e Event) *Cause {
+	rules, ok := eventRules[[2]string{e.Regarding.Kind, e.Reason}]
+	if !ok {
+		return nil
+	}
+	r := matchOr(rules, stripNoise(e.Note), administratorLater)
+	cause := Cause{Reason: e.Reason, Object: e.Regarding, Message: r.message, Advice: r.advice, Transient: r.transient}.withEvent(&e)
+	cause.sanitize()
+	return &cause
+}
+
+// jobAlreadyActive is the reason of a Normal Event.
+const jobAlreadyActive = "JobAlreadyActive"
+
+// scheduleRules explain the Warnings of kubernetes/pkg/controller/cronjob (utils.go and
+// cronjob_controllerv2.go) about a schedule, by their reasons. An empty message quotes the note.
+var scheduleRules = map[string]explanation{
+	"TooManyMissedTimes": {"the CronJob missed more than 100 start times, and starts a Job only for the last of them",
+		"set or lower spec.startingDeadlineSeconds; if it was not suspended, ask the cluster's administrator to check the control plane and its clock", true},
+	"MissSchedule": {"the CronJob did not start a Job, because spec.startingDeadlineSeconds had passed since its start time",
+		"raise spec.startingDeadlineSeconds; if it was not suspended, ask the cluster's administrator to check the control plane and its clock", true},
+	jobAlreadyActive: {"the CronJob starts no Job while the one before runs, because concurrencyPolicy is Forbid",
+		"wait, or find out why that Job does not end", true},
+	"UnknownTimeZone":     {"", "correct spec.timeZone", false},
+	"UnparseableSchedule": {"", "correct spec.schedule", false},
+	"InvalidSchedule":     {"", "correct spec.schedule", false},
+}
+
+// fromScheduleEvent explains an Event of the controller of CronJobs about the schedule, or
+// returns nil.
+func fromScheduleEvent(e Event) *Cause {
+	r, ok := scheduleRules[e.Reason]
+	if !ok {
+		return nil
+	}
+	if r.message == "" {
+		r.message = "the CronJob starts no Jobs: " + excerpt(stripNoise(e.Note))
+	}
+	cause := Cause{Reason: e.Reason, Object: e.Regarding, Message: r.message, Advice: r.advice, Transient: r.transient}.withEvent(&e)
+	cause.sanitize()
+	return &cause
+}
+
+const deadlineAdvice = "raise activeDeadlineSeconds, or reduce the work of the Job"
+
+// fromScalingEvent explains an Event of the controller of HorizontalPodAutoscalers. It
+// returns nil for an unknown note, because that says nothing more than the Event.
+func fromScalingEvent(e Event) *Cause {
+	cause, ok := scalingRule(e.Note)
+	if !ok {
+		return nil
+	}
+	cause.Reason, cause.Object = e.Reason, e.Regarding
+	cause = cause.withEvent(&e)
+	cause.sanitize()
+	return &cause
+}
