@@ -43,10 +43,12 @@ var wantedStatus = map[string]metav1.ConditionStatus{
 	// tekton.dev/docs/pipelines, cert-manager.io/docs, strimzi.io/docs and others
 	"Succeeded": metav1.ConditionTrue, "Valid": metav1.ConditionTrue, "Installed": metav1.ConditionTrue, "Admitted": metav1.ConditionTrue,
 	"Reconciled": metav1.ConditionTrue, "NotReady": metav1.ConditionFalse,
+	// certificates/v1
+	"Approved": metav1.ConditionTrue, "Denied": metav1.ConditionFalse,
 }
 
-// wantedOf returns the good status of conditions of a type, if the type says which one that is: it
-// is known, or ends with a failure, such as ReplicaFailure or ErrorOccurred.
+// wantedOf returns the good status of conditions of a type, if the type says which one that is.
+// Types that end with a failure, such as ReplicaFailure or ErrorOccurred, do.
 func wantedOf(conditionType string) (metav1.ConditionStatus, bool) {
 	if wanted, ok := wantedStatus[conditionType]; ok {
 		return wanted, true
@@ -112,13 +114,16 @@ func (q *inquiry) ownConditions() error {
 // byStatus sets the state and the causes from the conditions, or else from other fields of the status.
 func (q *inquiry) byStatus(kind schema.GroupVersionKind, u *unstructured.Unstructured, result *status.Result) {
 	object, conditions := diagnosis.Object{Kind: kind.Kind, Name: u.GetName()}, q.explanation.Conditions
-	causes := badConditions(object, conditions)
-	usual := slices.ContainsFunc(conditions, isConventional)
-	states := statesOf(u)
-	if usual {
-		states = nil // they can be older than the conditions
-	} else if len(causes) == 0 {
-		causes = badStates(object, u, states)
+	states, bad := statesOf(u), badConditions(u, conditions)
+	stopped := slices.IndexFunc(states, func(f stateField) bool { return stoppedState.MatchString(f.value) })
+	if stopped >= 0 && len(bad) > 0 { // what is stopped is not ready, but it can have failed
+		bad = slices.DeleteFunc(bad, func(c metav1.Condition) bool { return wantedStatus[c.Type] == metav1.ConditionTrue })
+	} else if slices.ContainsFunc(conditions, isConventional) {
+		states, stopped = nil, -1 // they can be older than the conditions
+	}
+	causes := badStates(object, u, states)
+	if len(bad) > 0 {
+		causes = []diagnosis.Cause{conditionCause(object, bad, conditions)}
 	}
 	state, summary := plainState(kind, u, conditions, states)
 	switch {
@@ -126,6 +131,8 @@ func (q *inquiry) byStatus(kind schema.GroupVersionKind, u *unstructured.Unstruc
 		summary, _, _ = strings.Cut(causes[0].Message, ": ")
 		q.set(kind.Kind, Waiting, summary)
 		q.workload.Known = causes
+	case stopped >= 0:
+		q.set(kind.Kind, Stopped, states[stopped].text())
 	case result.Status != status.CurrentStatus:
 		q.set(kind.Kind, Waiting, cmp.Or(shortLine(result.Message), "its conditions do not say why"))
 	default:
@@ -136,29 +143,31 @@ func (q *inquiry) byStatus(kind schema.GroupVersionKind, u *unstructured.Unstruc
 	}
 }
 
-// badConditions returns the causes in conditions that show a problem. Those without a message, or with
-// the message of another one, say nothing more.
-func badConditions(object diagnosis.Object, conditions []metav1.Condition) []diagnosis.Cause {
-	bad := slices.DeleteFunc(slices.Clone(conditions), func(c metav1.Condition) bool { return !isBad(c) })
-	if len(bad) == 0 {
-		return nil
-	}
-	if slices.ContainsFunc(bad, hasMessage) {
-		bad = slices.DeleteFunc(bad, func(c metav1.Condition) bool { return !hasMessage(c) })
-	} else if i := slices.IndexFunc(conditions, func(c metav1.Condition) bool { return c.Status == metav1.ConditionFalse && hasMessage(c) }); i >= 0 {
-		cause := fromCondition(object, bad[0])
-		cause.Message = isStatus(bad[0]) + "; " + isStatus(conditions[i]) + ": " + conditions[i].Message
-		return []diagnosis.Cause{cause}
-	}
-	var causes []diagnosis.Cause
-	seen := map[string]bool{}
-	for _, c := range bad {
-		if !hasMessage(c) || !seen[c.Message] {
-			causes = append(causes, fromCondition(object, c))
+// badConditions returns the conditions that show a problem. Those of parts of the object come first,
+// because they have the details.
+func badConditions(u *unstructured.Unstructured, conditions []metav1.Condition) []metav1.Condition {
+	own := min(len(conditionsIn(u.Object["status"], "")), len(conditions))
+	return slices.DeleteFunc(slices.Concat(conditions[own:], conditions[:own]), func(c metav1.Condition) bool { return !isBad(c) })
+}
+
+// conditionCause returns the cause in conditions that show a problem. It is the first one with a
+// message, but Ready goes before the others, because by convention it sums them up.
+func conditionCause(object diagnosis.Object, bad, conditions []metav1.Condition) diagnosis.Cause {
+	rank := func(c metav1.Condition) (rank int) {
+		if !hasMessage(c) {
+			rank += 2
 		}
-		seen[c.Message] = true
+		if c.Type != v1alpha1.ConditionReady {
+			rank++
+		}
+		return rank
 	}
-	return causes
+	main := slices.MinFunc(bad, func(a, b metav1.Condition) int { return cmp.Compare(rank(a), rank(b)) })
+	cause := fromCondition(object, main)
+	if i := slices.IndexFunc(conditions, func(c metav1.Condition) bool { return c.Status == metav1.ConditionFalse && hasMessage(c) }); i >= 0 && !hasMessage(main) {
+		cause.Message = isStatus(main) + "; " + isStatus(conditions[i]) + ": " + conditions[i].Message
+	}
+	return cause
 }
 
 func hasMessage(c metav1.Condition) bool { return c.Message != "" }
@@ -198,6 +207,8 @@ func plainState(kind schema.GroupVersionKind, u *unstructured.Unstructured, cond
 		return Unknown, states[0].text()
 	case len(conditions) > 0:
 		return Unknown, "its conditions follow no known convention"
+	case kind.GroupKind() == signingRequest:
+		return Waiting, "it is neither approved nor denied; kubectl certificate approve " + u.GetName()
 	case kind.Group == gatewayGroup && strings.HasSuffix(kind.Kind, "Route"):
 		return Waiting, "no controller has answered it: check that the objects in spec.parentRefs exist"
 	case len(fields) > 0 && strings.Contains(kind.Group, ".") && !strings.HasSuffix(kind.Group, ".k8s.io"):
@@ -205,6 +216,10 @@ func plainState(kind schema.GroupVersionKind, u *unstructured.Unstructured, cond
 	}
 	return Running, "it exists; it reports no conditions"
 }
+
+// signingRequest is a request for a certificate. A person or a controller approves or denies it, in a
+// condition.
+var signingRequest = schema.GroupKind{Group: "certificates.k8s.io", Kind: "CertificateSigningRequest"}
 
 // gatewayGroup is the group of gateway-api/apis/v1.
 const gatewayGroup = "gateway.networking.k8s.io"

@@ -210,6 +210,44 @@ Cause: Down in Widget w
 Conditions:
   Ready False: Down: no disk
   Healthy False: Down: no disk`},
+		"Ready sums up the other conditions": {objects: widget("", `conditions: [{type: Stalled, status: "True", reason: RetriesExceeded, message: no retries left}, {type: Ready, status: "False", reason: UpgradeFailed, message: the chart has no values}]`), want: `
+Widget shop/w has a problem: condition Ready is False
+
+Cause: UpgradeFailed in Widget w
+  condition Ready is False: the chart has no values
+
+Conditions:
+  Stalled True: RetriesExceeded: no retries left
+  Ready False: UpgradeFailed: the chart has no values`},
+		"a part has the details": {objects: widget("", `conditions: [{type: Accepted, status: "False", reason: ListenersNotValid, message: see the listeners}], listeners: [{name: https, conditions: [{type: ResolvedRefs, status: "False", reason: InvalidCertificateRef, message: no such Secret}]}]`), want: `
+Widget shop/w has a problem: condition ResolvedRefs is False
+
+Cause: InvalidCertificateRef in Widget w
+  condition ResolvedRefs is False: listener https: no such Secret
+
+Conditions:
+  Accepted False: ListenersNotValid: see the listeners
+  ResolvedRefs False: InvalidCertificateRef: listener https: no such Secret`},
+		"it is stopped on purpose": {objects: widget("", `printableStatus: Stopped, conditions: [{type: Ready, status: "False", reason: VMINotExists, message: VMI does not exist}]`), want: `
+Widget shop/w is inactive: its printableStatus is Stopped
+
+Conditions:
+  Ready False: VMINotExists: VMI does not exist`},
+		"it is paused": {objects: widget("", `phase: Paused, message: CanaryPauseStep`), want: "Widget shop/w is inactive: its phase is Paused: CanaryPauseStep"},
+		"it was stopped before it was ready": {objects: widget("", `phase: Stopped, conditions: [{type: Ready, status: "True"}]`), want: `
+Widget shop/w shows no problem: condition Ready is True
+
+Conditions:
+  Ready True`},
+		"it is stopped, and failed": {objects: widget("", `printableStatus: Stopped, conditions: [{type: Ready, status: "False", message: it does not run}, {type: Failure, status: "True", reason: FailedCreate, message: no such disk}]`), want: `
+Widget shop/w has a problem: condition Failure is True
+
+Cause: FailedCreate in Widget w
+  condition Failure is True: no such disk
+
+Conditions:
+  Ready False: it does not run
+  Failure True: FailedCreate: no such disk`},
 		"it is suspended": {objects: widget("", `conditions: [{type: Ready, status: "False", message: before}]`) + "\nspec: {suspend: true}", want: `
 Widget shop/w is inactive: it is suspended; set spec.suspend to false to resume it
 
@@ -233,6 +271,28 @@ Cause: ab in Widget w
 
 Conditions:
   Ready False: ab: x[2Jy`},
+	})
+}
+
+func TestARequestForACertificateWaitsForItsApproval(t *testing.T) {
+	request := func(status string) string {
+		return "apiVersion: certificates.k8s.io/v1\nkind: CertificateSigningRequest\nmetadata: {name: ana}\nstatus: {" + status + "}"
+	}
+	checkExplained(t, "certificatesigningrequests.certificates.k8s.io", "ana", map[string]tc{
+		"new": {objects: request(""), want: "CertificateSigningRequest ana is not ready yet, and no problem is known: it is neither approved nor denied; kubectl certificate approve ana"},
+		"approved": {objects: request(`conditions: [{type: Approved, status: "True"}]`), want: `
+CertificateSigningRequest ana shows no problem: condition Approved is True
+
+Conditions:
+  Approved True`},
+		"denied": {objects: request(`conditions: [{type: Denied, status: "True", reason: Policy, message: not in this cluster}]`), want: `
+CertificateSigningRequest ana has a problem: condition Denied is True
+
+Cause: Policy in CertificateSigningRequest ana
+  condition Denied is True: not in this cluster
+
+Conditions:
+  Denied True: Policy: not in this cluster`},
 	})
 }
 

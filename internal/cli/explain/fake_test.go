@@ -50,6 +50,7 @@ var testKinds = map[bool][]schema.GroupVersionKind{
 	false: {
 		corev1.SchemeGroupVersion.WithKind("Namespace"), corev1.SchemeGroupVersion.WithKind("Node"), networkingv1.SchemeGroupVersion.WithKind("IngressClass"),
 		v1alpha1.SchemeGroupVersion.WithKind("ClusterAlarm"), v1alpha1.SchemeGroupVersion.WithKind("ClusterAlarmReceiver"), v1alpha1.SchemeGroupVersion.WithKind("ClusterSecretShare"),
+		signingRequest.WithVersion("v1"),
 	},
 }
 

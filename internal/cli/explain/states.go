@@ -17,7 +17,7 @@ import (
 // Examples are the phase of a PersistentVolume, the state of an Order of cert-manager, and the health of
 // an Application of Argo CD.
 var stateFields = [][]string{
-	{"phase"}, {"state"}, {"state", "phase"}, {"jobStatus"}, {"currentStatus"}, {"applicationState", "state"},
+	{"phase"}, {"printableStatus"}, {"state"}, {"state", "phase"}, {"jobStatus"}, {"currentStatus"}, {"applicationState", "state"},
 	{"health", "status"}, {"operationState", "phase"}, {"ready"}, {"readyToUse"},
 }
 
@@ -28,8 +28,9 @@ var (
 	errorFields   = []string{"error", "attachError", "errorMessage"}
 )
 
-// The states that are known to pass, and to be good.
+// The states that are meant to be, that are known to pass, and to be good.
 var (
+	stoppedState = regexp.MustCompile(`(?i)^(?:halted|hibernated|paused|stopped|suspended)$`)
 	waitingState = regexp.MustCompile(`(?i)^(?:pending|creating|provisioning|progressing|waiting|initializing|installing|updating|upgrading|processing|in ?progress|starting|false)$`)
 	goodState    = regexp.MustCompile(`(?i)^(?:active|available|bound|completed?|deployed|finished|healthy|ready|running|succeeded|success|true|valid)$`)
 )
