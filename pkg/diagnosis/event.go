@@ -19,10 +19,10 @@ var podControllers = []string{"CronJob", "DaemonSet", "Job", "ReplicaSet", "Repl
 // The Event is a Warning, or that of a CronJob that starts no Job while another one runs.
 //
 // FromEvent explains failures to create or delete ReplicaSets, pods and Jobs, claims without a
-// volume, and volumes that cannot be resized or modified. It also explains pods that do not end
-// or do not get new resources in place, missing imagePullSecrets, HorizontalPodAutoscalers,
-// Jobs that exceed their deadline, and the schedules of CronJobs. Some Events of budgets and
-// nodes have rules of their own.
+// volume, and volumes that cannot be resized or modified. It explains pods that do not end or do
+// not get new resources in place, and missing imagePullSecrets. HorizontalPodAutoscalers, Jobs
+// that exceed their deadline, and the schedules of CronJobs are explained, too. Some Events of
+// budgets and nodes have rules of their own.
 func FromEvent(e Event) *Cause {
 	switch {
 	case e.Type != corev1.EventTypeWarning && e.Reason != jobAlreadyActive:
