@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	batchv1 "k8s.io/api/batch/v1"
@@ -47,6 +48,7 @@ type Explainer struct {
 var schemes = []func(*runtime.Scheme) error{
 	corev1.AddToScheme, appsv1.AddToScheme, batchv1.AddToScheme, v1alpha1.AddToScheme,
 	autoscalingv2.AddToScheme, discoveryv1.AddToScheme, networkingv1.AddToScheme, policyv1.AddToScheme,
+	admissionv1.AddToScheme,
 }
 
 // New returns an Explainer that uses the credentials of config.
@@ -101,6 +103,9 @@ var supportedTypes = map[schema.GroupResource]supportedType{
 	{Group: networkingv1.GroupName, Resource: "ingresses"}:                 {&networkingv1.Ingress{}, (*inquiry).ingress},
 	{Group: autoscalingv2.GroupName, Resource: "horizontalpodautoscalers"}: {&autoscalingv2.HorizontalPodAutoscaler{}, (*inquiry).autoscaler},
 	{Group: policyv1.GroupName, Resource: "poddisruptionbudgets"}:          {&policyv1.PodDisruptionBudget{}, (*inquiry).disruptionBudget},
+
+	{Group: admissionv1.GroupName, Resource: "validatingwebhookconfigurations"}: {&admissionv1.ValidatingWebhookConfiguration{}, (*inquiry).validatingWebhooks},
+	{Group: admissionv1.GroupName, Resource: "mutatingwebhookconfigurations"}:   {&admissionv1.MutatingWebhookConfiguration{}, (*inquiry).mutatingWebhooks},
 }
 
 // sortedResources returns the types of an overview, sorted by name.

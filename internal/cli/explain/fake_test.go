@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	batchv1 "k8s.io/api/batch/v1"
@@ -50,7 +51,7 @@ var testKinds = map[bool][]schema.GroupVersionKind{
 	false: {
 		corev1.SchemeGroupVersion.WithKind("Namespace"), corev1.SchemeGroupVersion.WithKind("Node"), networkingv1.SchemeGroupVersion.WithKind("IngressClass"),
 		v1alpha1.SchemeGroupVersion.WithKind("ClusterAlarm"), v1alpha1.SchemeGroupVersion.WithKind("ClusterAlarmReceiver"), v1alpha1.SchemeGroupVersion.WithKind("ClusterSecretShare"),
-		signingRequest.WithVersion("v1"),
+		signingRequest.WithVersion("v1"), admissionv1.SchemeGroupVersion.WithKind("ValidatingWebhookConfiguration"), admissionv1.SchemeGroupVersion.WithKind("MutatingWebhookConfiguration"),
 	},
 }
 

@@ -59,6 +59,7 @@ type ProblemObject struct {
 // clusterTypes are types that belong to no namespace, and that few users may list.
 var clusterTypes = []string{
 	"nodes", "namespaces", "ingressclasses.networking.k8s.io",
+	"validatingwebhookconfigurations.admissionregistration.k8s.io", "mutatingwebhookconfigurations.admissionregistration.k8s.io",
 	"clusteralarms.bongsu.io", "clusteralarmreceivers.bongsu.io", "clustersecretshares.bongsu.io",
 }
 

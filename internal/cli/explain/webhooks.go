@@ -1,0 +1,129 @@
+package explain
+
+import (
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+	"time"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/bongsu-io/bongsu/pkg/diagnosis"
+)
+
+// admissionWebhook is what the webhooks of both kinds of configurations have in common.
+type admissionWebhook struct {
+	name    string
+	client  admissionv1.WebhookClientConfig
+	failure *admissionv1.FailurePolicyType
+}
+
+// validatingWebhooks explains a ValidatingWebhookConfiguration.
+func (q *inquiry) validatingWebhooks() error {
+	c := &admissionv1.ValidatingWebhookConfiguration{}
+	return q.webhooks("ValidatingWebhookConfiguration", c, func() (all []admissionWebhook) {
+		for _, w := range c.Webhooks {
+			all = append(all, admissionWebhook{w.Name, w.ClientConfig, w.FailurePolicy})
+		}
+		return all
+	})
+}
+
+// mutatingWebhooks explains a MutatingWebhookConfiguration.
+func (q *inquiry) mutatingWebhooks() error {
+	c := &admissionv1.MutatingWebhookConfiguration{}
+	return q.webhooks("MutatingWebhookConfiguration", c, func() (all []admissionWebhook) {
+		for _, w := range c.Webhooks {
+			all = append(all, admissionWebhook{w.Name, w.ClientConfig, w.FailurePolicy})
+		}
+		return all
+	})
+}
+
+// webhooks explains a configuration by the Services that its webhooks call, and by their certificates.
+// The status of the configuration does not say whether the API server gets an answer.
+func (q *inquiry) webhooks(kind string, o client.Object, webhooksOf func() []admissionWebhook) error {
+	q.explanation.passive = true
+	if readable, err := q.targetOf(kind, o); !readable {
+		return err
+	}
+	all := webhooksOf()
+	q.set(kind, Running, "it has "+plural(len(all), "webhook"))
+	seen := map[string]bool{}
+	for _, w := range all {
+		service := w.client.Service
+		if service == nil { // a URL, which only the API server must reach
+			continue
+		}
+		if key := fmt.Sprint(service.Namespace, "/", service.Name, ":", ptr.Deref(service.Port, 0)); !seen[key] && len(seen) < maxBackends {
+			seen[key] = true
+			q.webhook(w)
+		}
+	}
+	if len(q.workload.Known) > 0 {
+		q.explanation.State = Waiting
+	}
+	return nil
+}
+
+// webhook adds a cause if the API server cannot call the webhook.
+func (q *inquiry) webhook(w admissionWebhook) {
+	const portOfHTTPS = 443 // the default: api/admissionregistration/v1/types.go
+	ref, s := w.client.Service, &corev1.Service{}
+	port := networkingv1.ServiceBackendPort{Number: ptr.Deref(ref.Port, portOfHTTPS)}
+	cause := diagnosis.Cause{Object: diagnosis.Object{Kind: kindService, Name: ref.Name}}
+	called := fmt.Sprintf("Service %q in namespace %q, which webhook %q calls, ", ref.Name, ref.Namespace, w.name)
+	err := q.objects.Get(q.ctx, client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}, s)
+	switch expired := w.expiry(q.clock.Now()); {
+	case apierrors.IsNotFound(err):
+		cause.Reason, cause.Message = "ServiceNotFound", called+"does not exist"
+		cause.Advice = "install the webhook again, or delete its configuration"
+	case err != nil:
+		q.unread("services", "get them", err)
+		return
+	case !offers(s, port):
+		cause.Reason, cause.Message = "ServicePortNotFound", called+"has no port "+portText(port)+offered(s)
+		cause.Advice = "correct the port of the webhook, or add the port to the Service"
+	case expired != "":
+		cause.Reason, cause.Message = "CertificateExpired", fmt.Sprintf("the certificate in caBundle of webhook %q expired on %s", w.name, expired)
+		cause.Advice = "renew the certificates of the webhook, for example with its installer or cert-manager"
+	default:
+		behind := &inquiry{ctx: q.ctx, Explainer: q.Explainer, resource: q.resource, namespace: ref.Namespace}
+		e := behind.endpointsOf(s)
+		q.explanation.Unread = append(q.explanation.Unread, behind.explanation.Unread...)
+		if e.cause == nil && e.state != Waiting && e.state != Stopped {
+			return
+		}
+		cause.Reason, cause.Message = reasonNoEndpoints, called+"has no pod that answers: "+e.summary
+		cause.Advice = fmt.Sprintf("run bongsu explain service/%s -n %s to see why", ref.Name, ref.Namespace)
+	}
+	if ptr.Deref(w.failure, admissionv1.Fail) == admissionv1.Ignore {
+		cause.Message += "; the API server admits requests that it does not check"
+	} else {
+		cause.Message += "; the API server refuses requests that it must check"
+	}
+	q.workload.Known = append(q.workload.Known, cause)
+}
+
+// expiry returns when the last certificate in caBundle expired, or "" if one is valid or none can be read.
+func (w *admissionWebhook) expiry(now time.Time) string {
+	var last time.Time
+	for block, rest := pem.Decode(w.client.CABundle); block != nil; block, rest = pem.Decode(rest) {
+		c, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			return ""
+		}
+		if c.NotAfter.After(last) {
+			last = c.NotAfter
+		}
+	}
+	if last.IsZero() || last.After(now) {
+		return ""
+	}
+	return last.UTC().Format(time.DateOnly)
+}
