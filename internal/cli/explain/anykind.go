@@ -115,15 +115,18 @@ func (q *inquiry) ownConditions() error {
 func (q *inquiry) byStatus(kind schema.GroupVersionKind, u *unstructured.Unstructured, result *status.Result) {
 	object, conditions := diagnosis.Object{Kind: kind.Kind, Name: u.GetName()}, q.explanation.Conditions
 	states, bad := statesOf(u), badConditions(u, conditions)
+	usual := slices.ContainsFunc(conditions, isConventional)
 	stopped := slices.IndexFunc(states, func(f stateField) bool { return stoppedState.MatchString(f.value) })
-	if stopped >= 0 && len(bad) > 0 { // what is stopped is not ready, but it can have failed
-		bad = slices.DeleteFunc(bad, func(c metav1.Condition) bool { return wantedStatus[c.Type] == metav1.ConditionTrue })
-	} else if slices.ContainsFunc(conditions, isConventional) {
+	if usual && (stopped < 0 || len(bad) == 0) {
 		states, stopped = nil, -1 // they can be older than the conditions
+	} else if stopped >= 0 { // what is stopped is not ready, but it can have failed
+		bad = slices.DeleteFunc(bad, func(c metav1.Condition) bool { return wantedStatus[c.Type] == metav1.ConditionTrue })
 	}
-	causes := badStates(object, u, states)
+	var causes []diagnosis.Cause
 	if len(bad) > 0 {
-		causes = []diagnosis.Cause{conditionCause(object, bad, conditions)}
+		causes = append(causes, conditionCause(object, bad, conditions))
+	} else if !usual {
+		causes = badStates(object, u, states)
 	}
 	state, summary := plainState(kind, u, conditions, states)
 	switch {

@@ -228,6 +228,11 @@ Cause: InvalidCertificateRef in Widget w
 Conditions:
   Accepted False: ListenersNotValid: see the listeners
   ResolvedRefs False: InvalidCertificateRef: listener https: no such Secret`},
+		"it is ready, with an error of before": {objects: widget("", `error: {message: no such class}, conditions: [{type: Ready, status: "True"}]`), want: `
+Widget shop/w shows no problem: condition Ready is True
+
+Conditions:
+  Ready True`},
 		"it is stopped on purpose": {objects: widget("", `printableStatus: Stopped, conditions: [{type: Ready, status: "False", reason: VMINotExists, message: VMI does not exist}]`), want: `
 Widget shop/w is inactive: its printableStatus is Stopped
 
