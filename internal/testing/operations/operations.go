@@ -101,7 +101,7 @@ func classOf(problem string) string {
 const maxFailures = 3
 
 // Test runs random sequences of least to most operations, or the one of -sequence.ops. It
-// returns how many passed.
+// returns how many passed. It prints a sequence whose run ends the test, for example by t.Fatal.
 func Test[W any](t *testing.T, kinds Kinds[W], least, most int, run Run) (passed int) {
 	t.Helper()
 	if *given != "" {
@@ -111,12 +111,20 @@ func Test[W any](t *testing.T, kinds Kinds[W], least, most int, run Run) (passed
 		return 1
 	}
 	begin, failed := time.Now(), 0
+	var running string
+	defer func() {
+		if running != "" {
+			t.Log("the test ended in " + running)
+		}
+	}()
 	for next := *seed; (passed+failed < *seeds || *seeds <= 0) && failed < maxFailures; next++ {
 		if *duration > 0 && time.Since(begin) > *duration {
 			break
 		}
 		sequence := kinds.Random(next, least, most)
+		running = fmt.Sprintf("seed %d\n-sequence.ops='%s'", next, format(sequence))
 		problems := run(t, sequence)
+		running = ""
 		if len(problems) == 0 {
 			passed++
 			continue

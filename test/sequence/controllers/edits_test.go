@@ -2,11 +2,13 @@ package controllers
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -231,32 +233,48 @@ func (w *world) undoEdits() {
 		if w.versions[w.slotOf(e.child)] == e.version {
 			continue
 		}
-		now := &unstructured.Unstructured{}
-		now.SetGroupVersionKind(e.child.GroupVersionKind())
-		w.must(w.poll(func(ctx context.Context) (bool, error) {
-			err := w.cluster.Client.Get(ctx, client.ObjectKeyFromObject(e.child), now)
-			if err != nil {
-				return apierrors.IsNotFound(err), client.IgnoreNotFound(err)
-			}
-			patch, err := csaupgrade.UpgradeManagedFieldsPatch(now, sets.New(editor), editor)
-			if err != nil || patch == nil {
-				return true, err
-			}
-			if err := w.cluster.Client.Patch(ctx, now, client.RawPatch(types.JSONPatchType, patch)); err != nil {
-				return apierrors.IsNotFound(err), nil // it has changed
-			}
-			nothing := &unstructured.Unstructured{}
-			nothing.SetGroupVersionKind(now.GroupVersionKind())
-			nothing.SetNamespace(now.GetNamespace())
-			nothing.SetName(now.GetName())
-			nothing.SetUID(now.GetUID())
-			err = w.cluster.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(nothing), client.FieldOwner(editor), client.ForceOwnership)
-			if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
-				err = nil // it was created again
-			}
-			return true, err
-		}))
+		err := w.poll(func(ctx context.Context) (bool, error) { return w.undoEdit(ctx, e.child) })
+		if errors.Is(err, context.DeadlineExceeded) {
+			w.problem("edited: the operator does not restore %s %s, which lacks what an edit replaced", e.child.GetKind(), e.child.GetName())
+		} else {
+			w.must(err)
+		}
 	}
+}
+
+// undoEdit removes the fields of the edits of a child, and reports whether it has none now.
+func (w *world) undoEdit(ctx context.Context, child *unstructured.Unstructured) (done bool, err error) {
+	now := &unstructured.Unstructured{}
+	now.SetGroupVersionKind(child.GroupVersionKind())
+	if err := w.cluster.Client.Get(ctx, client.ObjectKeyFromObject(child), now); err != nil {
+		return apierrors.IsNotFound(err), client.IgnoreNotFound(err)
+	}
+	if !slices.ContainsFunc(now.GetManagedFields(), func(f metav1.ManagedFieldsEntry) bool { return f.Manager == editor }) {
+		return true, nil
+	}
+	patch, err := csaupgrade.UpgradeManagedFieldsPatch(now, sets.New(editor), editor)
+	if err != nil {
+		return false, err
+	}
+	if patch != nil {
+		if err := w.cluster.Client.Patch(ctx, now, client.RawPatch(types.JSONPatchType, patch)); err != nil {
+			return apierrors.IsNotFound(err), nil // it has changed
+		}
+	}
+	nothing := &unstructured.Unstructured{}
+	nothing.SetGroupVersionKind(now.GroupVersionKind())
+	nothing.SetNamespace(now.GetNamespace())
+	nothing.SetName(now.GetName())
+	nothing.SetUID(now.GetUID())
+	err = w.cluster.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(nothing), client.FieldOwner(editor), client.ForceOwnership)
+	switch {
+	case apierrors.IsConflict(err), apierrors.IsNotFound(err): // it was created again
+		return true, nil
+	case apierrors.IsInvalid(err): // the operator has not restored what the edit replaced, such as the only port
+		slot := w.slotOf(child)
+		return slot < len(slots) && w.mayDiffer(child.GetKind(), slots[slot].name), nil
+	}
+	return err == nil, err
 }
 
 // removeChild deletes an object that the operator made.
