@@ -4,6 +4,7 @@ import (
 	"crypto/x509"
 	"encoding/pem"
 	"fmt"
+	"slices"
 	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
@@ -60,7 +61,8 @@ func (q *inquiry) webhooks(kind string, o client.Object, webhooksOf func() []adm
 		if service == nil { // a URL, which only the API server must reach
 			continue
 		}
-		if key := fmt.Sprint(service.Namespace, "/", service.Name, ":", ptr.Deref(service.Port, 0)); !seen[key] && len(seen) < maxBackends {
+		key := fmt.Sprintf("%s/%s:%d %s %s", service.Namespace, service.Name, w.port(), w.policy(), w.client.CABundle)
+		if !seen[key] && len(seen) < maxBackends {
 			seen[key] = true
 			q.webhook(w)
 		}
@@ -73,41 +75,54 @@ func (q *inquiry) webhooks(kind string, o client.Object, webhooksOf func() []adm
 
 // webhook adds a cause if the API server cannot call the webhook.
 func (q *inquiry) webhook(w admissionWebhook) {
-	const portOfHTTPS = 443 // the default: api/admissionregistration/v1/types.go
 	ref, s := w.client.Service, &corev1.Service{}
-	port := networkingv1.ServiceBackendPort{Number: ptr.Deref(ref.Port, portOfHTTPS)}
+	port := networkingv1.ServiceBackendPort{Number: w.port()}
 	cause := diagnosis.Cause{Object: diagnosis.Object{Kind: kindService, Name: ref.Name}}
-	called := fmt.Sprintf("Service %q in namespace %q, which webhook %q calls, ", ref.Name, ref.Namespace, w.name)
+	names := fmt.Sprintf("Service %q in namespace %q, which webhook %q calls, ", ref.Name, ref.Namespace, w.name)
 	err := q.objects.Get(q.ctx, client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}, s)
 	switch expired := w.expiry(q.clock.Now()); {
 	case apierrors.IsNotFound(err):
-		cause.Reason, cause.Message = "ServiceNotFound", called+"does not exist"
+		cause.Reason, cause.Message = "ServiceNotFound", names+"does not exist"
 		cause.Advice = "install the webhook again, or delete its configuration"
 	case err != nil:
 		q.unread("services", "get them", err)
 		return
 	case !offers(s, port):
-		cause.Reason, cause.Message = "ServicePortNotFound", called+"has no port "+portText(port)+offered(s)
+		cause.Reason, cause.Message = "ServicePortNotFound", names+"has no port "+portText(port)+offered(s)
 		cause.Advice = "correct the port of the webhook, or add the port to the Service"
 	case expired != "":
 		cause.Reason, cause.Message = "CertificateExpired", fmt.Sprintf("the certificate in caBundle of webhook %q expired on %s", w.name, expired)
 		cause.Advice = "renew the certificates of the webhook, for example with its installer or cert-manager"
 	default:
 		behind := &inquiry{ctx: q.ctx, Explainer: q.Explainer, resource: q.resource, namespace: ref.Namespace}
-		e := behind.endpointsOf(s)
+		called := s.DeepCopy() // its other ports do not matter
+		called.Spec.Ports = slices.DeleteFunc(called.Spec.Ports, func(p corev1.ServicePort) bool { return p.Port != port.Number })
+		e := behind.endpointsOf(called)
 		q.explanation.Unread = append(q.explanation.Unread, behind.explanation.Unread...)
 		if e.cause == nil && e.state != Waiting && e.state != Stopped {
 			return
 		}
-		cause.Reason, cause.Message = reasonNoEndpoints, called+"has no pod that answers: "+e.summary
+		why := e.summary
+		if e.state == Running {
+			why = e.cause.Message
+		}
+		cause.Reason, cause.Message = reasonNoEndpoints, names+"has no pod that answers: "+why
 		cause.Advice = fmt.Sprintf("run bongsu explain service/%s -n %s to see why", ref.Name, ref.Namespace)
 	}
-	if ptr.Deref(w.failure, admissionv1.Fail) == admissionv1.Ignore {
+	if w.policy() == admissionv1.Ignore {
 		cause.Message += "; the API server admits requests that it does not check"
 	} else {
 		cause.Message += "; the API server refuses requests that it must check"
 	}
 	q.workload.Known = append(q.workload.Known, cause)
+}
+
+// port returns the port that the API server calls: api/admissionregistration/v1/types.go.
+func (w *admissionWebhook) port() int32 { return ptr.Deref(w.client.Service.Port, 443) }
+
+// policy returns what the API server does without an answer, by the same file.
+func (w *admissionWebhook) policy() admissionv1.FailurePolicyType {
+	return ptr.Deref(w.failure, admissionv1.Fail)
 }
 
 // expiry returns when the last certificate in caBundle expired, or "" if one is valid or none can be read.

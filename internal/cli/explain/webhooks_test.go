@@ -66,8 +66,25 @@ func TestAWebhookThatCannotAnswerIsAProblem(t *testing.T) {
   Service "web" in namespace "shop", which webhook "check.example.com" calls, has no port 80; it has 443` + refuses + "correct the port of the webhook, or add the port to the Service"},
 		"its pods are not ready": {objects: webhooksOf(kind, "") + webService + "\n---\n" + crashedPod, want: problem + `NoEndpoints in Service web
   Service "web" in namespace "shop", which webhook "check.example.com" calls, has no pod that answers: 0 of 1 pod ready` + refuses + "run bongsu explain service/web -n shop to see why"},
+		"its port has no target": {objects: webhooksOf(kind, "") + strings.Replace(webService, "targetPort: 80}", "targetPort: https}", 1) + "\n---\n" + readyPod, want: problem + `NoEndpoints in Service web
+  Service "web" in namespace "shop", which webhook "check.example.com" calls, has no pod that answers: port 80 has the targetPort "https", but no container of its pods has a TCP port of that name; they have web` + refuses + "run bongsu explain service/web -n shop to see why"},
 		"its pods are stopped": {objects: webhooksOf(kind, "") + webService + "\n---\n" + stoppedWeb, want: problem + `NoEndpoints in Service web
   Service "web" in namespace "shop", which webhook "check.example.com" calls, has no pod that answers: Deployment web, whose pods it selects, is scaled to 0` + refuses + "run bongsu explain service/web -n shop to see why"},
+		"only another port of its Service has no target": {
+			objects: webhooksOf(kind, "") + strings.Replace(webService, "targetPort: 80}", "targetPort: 80}, {name: metrics, port: 9090, protocol: TCP, targetPort: metrics}", 1) + "\n---\n" + readyPod,
+			want:    kind + " policy shows no problem: it has 1 webhook",
+		},
+		"one of two must answer": {objects: strings.Replace(webhooksOf(kind, ""), "- name: check.example.com", `- name: first.example.com
+  failurePolicy: Ignore
+  sideEffects: None
+  admissionReviewVersions: [v1]
+  clientConfig: {service: {namespace: shop, name: web, port: 80}}
+- name: check.example.com`, 1), want: strings.Replace(problem, "1 webhook", "2 webhooks", 1) + `ServiceNotFound in Service web
+  Service "web" in namespace "shop", which webhook "check.example.com" calls, does not exist` + refuses + `install the webhook again, or delete its configuration
+
+Also: ServiceNotFound in Service web
+  Service "web" in namespace "shop", which webhook "first.example.com" calls, does not exist; the API server admits requests that it does not check
+  Advice: install the webhook again, or delete its configuration`},
 		"its certificate is valid": {objects: webhooksOf(kind, bundle(testNow.AddDate(0, 0, 1))) + works, want: kind + " policy shows no problem: it has 1 webhook"},
 		"its certificate has expired": {objects: webhooksOf(kind, bundle(testNow.AddDate(0, 0, -1))) + works, want: problem + `CertificateExpired in Service web
   the certificate in caBundle of webhook "check.example.com" expired on 2026-02-28` + refuses + "renew the certificates of the webhook, for example with its installer or cert-manager"},
