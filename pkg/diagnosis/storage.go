@@ -232,7 +232,7 @@ func Resizing(c *corev1.PersistentVolumeClaim) string {
 	if !slices.ContainsFunc(c.Status.Conditions, func(p corev1.PersistentVolumeClaimCondition) bool {
 		return p.Type == corev1.PersistentVolumeClaimFileSystemResizePending && p.Status == corev1.ConditionTrue
 	}) {
-		return "to be " + text
+		return "not yet " + text
 	}
 	return text + " when a pod mounts it: if one runs with it, restart that pod"
 }

@@ -290,7 +290,7 @@ Cause: VolumeResizeFailed in PersistentVolumeClaim data (last 5m ago)
   claim "data" cannot be resized from 10Gi to 20Gi: its storage driver resizes it only while no pod uses it
   Advice: stop the pods that mount it until it is resized`},
 		"it has the size by now":         {objects: claim("20Gi", "") + "c}", want: "PersistentVolumeClaim shop/data shows no problem: it is bound to volume pv-1"},
-		"the Event is of a former claim": {objects: claim("10Gi", "") + "b}", want: "PersistentVolumeClaim shop/data shows no problem: it is bound to volume pv-1, and is to be resized from 10Gi to 20Gi"},
+		"the Event is of a former claim": {objects: claim("10Gi", "") + "b}", want: "PersistentVolumeClaim shop/data shows no problem: it is bound to volume pv-1, and is not yet resized from 10Gi to 20Gi"},
 		"it waits for a pod": {objects: claim("10Gi", `{type: FileSystemResizePending, status: "True"}`) + "b}",
 			want: "PersistentVolumeClaim shop/data shows no problem: it is bound to volume pv-1, and is resized from 10Gi to 20Gi when a pod mounts it: if one runs with it, restart that pod"},
 	})

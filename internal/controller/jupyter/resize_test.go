@@ -42,7 +42,7 @@ func TestAClaimThatDoesNotGrowIsReportedWhileTheNotebookRuns(t *testing.T) {
 			s.awaitReady()
 			s.change(func(j *v1alpha1.Jupyter) { j.Spec.Storage.Size = new(resource.MustParse("2Gi")) })
 			s.g.Eventually(func() string { return s.condition(v1alpha1.ConditionStorageReady).Message }).WithTimeout(patience).
-				Should(Equal("claim nb is bound, and is to be resized from 1Gi to 2Gi"))
+				Should(Equal("claim nb is bound, and is not yet resized from 1Gi to 2Gi"))
 
 			claim := &corev1.PersistentVolumeClaim{}
 			s.g.Expect(s.Client.Get(t.Context(), keyOf(s.namespace, "nb"), claim)).To(Succeed())
