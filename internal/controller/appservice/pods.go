@@ -62,16 +62,15 @@ func (r *Reconciler) findPods(ctx context.Context, a *app) (step.Result, error) 
 		return step.Result{}, nil
 	}
 	inNamespace := client.InNamespace(a.name.Namespace)
-	err := a.readPods(ctx, r.Client, inNamespace, client.MatchingFields{byApp: a.name.Name}, client.UnsafeDisableDeepCopy)
+	err := r.readPods(ctx, a, r.Client, inNamespace, client.MatchingFields{byApp: a.name.Name}, client.UnsafeDisableDeepCopy)
 	if counted := a.deployment.Status.Replicas; err == nil && counted == a.wanted() && len(a.pods) < int(counted) {
-		err = a.readPods(ctx, r.Live, inNamespace, client.MatchingLabels(workload.Selector(a.service)))
+		err = r.readPods(ctx, a, r.Live, inNamespace, client.MatchingLabels(workload.Selector(a.service)))
 	}
-	a.lastEnded = r.ended.Of(a.name, a.controls)
 	return step.Result{}, err
 }
 
-// readPods reads the ReplicaSets and pods that are selected.
-func (a *app) readPods(ctx context.Context, from client.Reader, selected ...client.ListOption) error {
+// readPods reads the ReplicaSets and pods that are selected, and the last pod that was ended.
+func (r *Reconciler) readPods(ctx context.Context, a *app, from client.Reader, selected ...client.ListOption) error {
 	sets := &metav1.PartialObjectMetadataList{}
 	sets.SetGroupVersionKind(appsv1.SchemeGroupVersion.WithKind("ReplicaSetList"))
 	if err := from.List(ctx, sets, selected...); err != nil {
@@ -82,6 +81,8 @@ func (a *app) readPods(ctx context.Context, from client.Reader, selected ...clie
 			a.sets[sets.Items[i].UID] = sets.Items[i].Annotations[revision]
 		}
 	}
+	// The pods are read after it, so that they are not older.
+	a.lastEnded = r.ended.Of(a.name, a.controls)
 	var pods corev1.PodList
 	if err := from.List(ctx, &pods, selected...); err != nil {
 		return err

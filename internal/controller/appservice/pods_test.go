@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
+	"github.com/bongsu-io/bongsu/internal/controller/reconciler"
 )
 
 // The cache of pods can lag behind that of Deployments: it contains pods that a rollout has ended.
@@ -59,7 +60,8 @@ func TestACrashOfAnOlderRevisionIsNoProblemOfAFinishedRollout(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			a := newApp(&v1alpha1.AppService{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}})
 			a.deployment.ObjectMeta, a.sets = numbered("web", "2"), map[types.UID]string{}
-			if err := a.readPods(t.Context(), fake.NewClientBuilder().WithScheme(scheme).WithObjects(tc.objects...).Build()); err != nil {
+			r := &Reconciler{ended: reconciler.NewEndedPods(v1alpha1.LabelAppService)}
+			if err := r.readPods(t.Context(), a, fake.NewClientBuilder().WithScheme(scheme).WithObjects(tc.objects...).Build()); err != nil {
 				t.Fatal(err)
 			}
 			a.findings.FindCrash(nil, now, a.current(a.pods)...)

@@ -66,6 +66,9 @@ func (r *Reconciler) findCause(ctx context.Context, n *notebook) (diagnosis.Diag
 	if err != nil || found.Cause != nil || kube.IsPodReady(n.pod) {
 		return found, next, err
 	}
+	if found.Cause = n.whyEnded(); found.Cause != nil {
+		return found, next, nil
+	}
 	var again time.Duration
 	found.Cause, again, err = r.findPodConflict(ctx, n)
 	next = step.Sooner(next, again)
@@ -91,6 +94,22 @@ func (r *Reconciler) findCause(ctx context.Context, n *notebook) (diagnosis.Diag
 		}
 	}
 	return found, step.Sooner(next, again), err
+}
+
+// whyEnded returns why a component ended the pod, until the next pod exists, or nil. Its Event can come
+// after the pod has ended: the failure would then be reported twice, as a crash and as a cause.
+func (n *notebook) whyEnded() *diagnosis.Cause {
+	pod := n.pod
+	if n.ended != nil && (pod == nil || pod.UID == n.ended.UID) {
+		pod = n.ended
+	}
+	if pod == nil {
+		return nil
+	}
+	if cause := diagnosis.LastCrash([]*corev1.Pod{pod}); cause != nil && cause.Container == "" {
+		return cause
+	}
+	return nil
 }
 
 func (r *Reconciler) examine(ctx context.Context, n *notebook) (diagnosis.Diagnosis, time.Duration, error) {

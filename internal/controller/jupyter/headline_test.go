@@ -3,10 +3,12 @@ package jupyter_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
@@ -161,4 +163,27 @@ func TestTheOwnerOfANotebookReadsWhyItsPodDoesNotRun(t *testing.T) {
 			})
 		})
 	}
+}
+
+// The scheduler's Event about a preemption can come after the pod has ended.
+func TestAPreemptionIsReportedOnceAlthoughItsPodTakesTimeToEnd(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.create(byHand)
+	pod := s.pod()
+	s.kubelet.Running(t, pod, true)
+	s.awaitReady()
+	pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{
+		Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: corev1.PodReasonPreemptionByScheduler,
+		LastTransitionTime: metav1.NewTime(time.Now().Add(-10 * time.Second)),
+	})
+	s.g.Expect(s.Client.Status().Update(t.Context(), pod)).To(Succeed())
+	s.g.Expect(s.Client.Delete(t.Context(), pod)).To(Succeed())
+	s.await(v1alpha1.ConditionStalled, metav1.ConditionTrue, diagnosis.ReasonPreempted)
+	s.kubelet.Event(t, pod, "Preempted", "", "Preempted by pod 9d2f on node a")
+	s.kubelet.Deleted(t, pod)
+	s.g.Eventually(func() types.UID { return s.pod().UID }).WithTimeout(patience).ShouldNot(Equal(pod.UID))
+	s.kubelet.Running(t, s.pod(), true)
+	s.awaitReady()
+	s.g.Expect(s.warnings()).To(Equal(map[string]int{diagnosis.ReasonPreempted: 1}))
 }
