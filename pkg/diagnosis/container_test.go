@@ -17,6 +17,17 @@ func waits(reason, message string) []*corev1.Pod {
 	return pods(newPod(status(corev1.ContainerStatus{State: waiting(reason, message)})))
 }
 
+// The kubelet reports it like that of the container.
+func TestTheImageOfAVolumeIsNamed(t *testing.T) {
+	const text = `failed to pull and unpack image "reg.example/model:1": failed to resolve reference "reg.example/model:1": reg.example/model:1: not found`
+	pod := newPod(status(corev1.ContainerStatus{State: waiting("ErrImagePull", text)}))
+	pod.Spec.Volumes = []corev1.Volume{{Name: "model", VolumeSource: corev1.VolumeSource{Image: &corev1.ImageVolumeSource{Reference: "reg.example/model:1"}}}}
+	const want = `image "reg.example/model:1" of volume "model", which container "notebook" mounts, cannot be pulled: the registry has no such image or tag: check the image name and tag`
+	if got := Diagnose(Workload{Pods: pods(pod)}).Cause.Sentence(); got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}
+
 func TestImagePullCauses(t *testing.T) {
 	failed := func(text string) Event {
 		return podEvent(10, "notebook", "Failed", `Failed to pull image "jupyter:1": `+text)
@@ -141,7 +152,7 @@ func TestCrashCauses(t *testing.T) {
 		"segmentation fault": {Workload{Pods: looping("Error", 139)}, crash("CrashLoopBackOff", 139,
 			`container "notebook" was killed by signal 11 (exit code 139): it accessed invalid memory, which is a bug in the program or in a library; check its log (kubectl logs -n shop nb-0 -c notebook --previous)`)},
 		"command not found by the shell": {Workload{Pods: looping("Error", 127)}, crash("CrashLoopBackOff", 127,
-			`container "notebook" ended with exit code 127: its command was not found; check the image, command and args`)},
+			`container "notebook" ended with exit code 127: a shell ends with this code if a command was not found; check the image, command and args, or check its log (kubectl logs -n shop nb-0 -c notebook --previous)`)},
 		"keeps ending with exit code 0": {Workload{Pods: looping("Completed", 0)}, crash("CrashLoopBackOff", 0,
 			`container "notebook" ended with exit code 0: its command must not end; check command and args`)},
 		"ended once with exit code 0": {Workload{Pods: pods(newPod(status(corev1.ContainerStatus{State: ended("Completed", 0, 60)})))}, wantCause{}},

@@ -24,6 +24,10 @@ var startErrors = map[string]bool{"StartError": true, "ContainerCannotRun": true
 // restart of the node. The exit codes 137 and 255 are their own.
 var unseenReasons = map[string]bool{"ContainerStatusUnknown": true, "Unknown": true}
 
+// restartedByRule is the reason of an end that a rule of another container caused, with the action
+// RestartAllContainers: kubernetes/pkg/kubelet/kubelet_pods.go.
+const restartedByRule = "RestartingAllContainers"
+
 // unseenEnd is the message about such an end.
 func (c *container) unseenEnd() string {
 	return "the node has no record of how " + c.label() + " ended"
@@ -41,12 +45,13 @@ var signalAdvice = map[int32]string{
 	9:  "it did not stop within its grace period, or one of its processes exceeded the memory limit, or another process killed it",
 	11: "it accessed invalid memory, which is a bug in the program or in a library",
 	15: "it was asked to stop",
+	31: "it made a system call that is not allowed, usually by its seccomp profile",
 }
 
-// codeAdvice explains the conventional exit codes.
+// codeAdvice explains exit codes of shells. A program can use them for something else.
 var codeAdvice = map[int32]string{
-	126: "its command is not executable; check command and args",
-	127: "its command was not found; check the image, command and args",
+	126: "a shell ends with this code if a command cannot be executed; check command and args",
+	127: "a shell ends with this code if a command was not found; check the image, command and args",
 }
 
 // crashCause is the cause of a container that ended. If t is nil, nothing is known about
@@ -69,6 +74,13 @@ func (c *container) crashCause(reason string, t *corev1.ContainerStateTerminated
 		}), t)
 		cause.ExitCode = nil
 		return cause
+	}
+	if t.Reason == restartedByRule {
+		return c.withCrashCount(c.cause(reason, explanation{
+			message:   c.label() + " was stopped, because a rule of the pod restarts all its containers",
+			advice:    "find out which container with the action RestartAllContainers in restartPolicyRules ended, and why",
+			transient: true,
+		}), t)
 	}
 	return c.withCrashCount(c.cause(reason, c.exitText(t)), t)
 }
@@ -113,7 +125,7 @@ func (c *container) exitText(t *corev1.ContainerStateTerminated) explanation {
 	r := explanation{message: fmt.Sprintf("%s ended with exit code %d", c.label(), t.ExitCode), advice: c.logAdvice()}
 	const other = 255 // also the result of an executable that the node's CPU cannot run
 	if known, ok := codeAdvice[t.ExitCode]; ok {
-		r.advice = known
+		r.advice = known + ", or " + c.logAdvice()
 	} else if t.ExitCode == other {
 		r.advice += `; if the log contains "exec format error", the image is built for another CPU architecture`
 	}
@@ -243,10 +255,10 @@ func (s *podView) pastFindings() []finding {
 	return found
 }
 
-// wasStopped reports whether the kubelet stopped the container, because the pod is deleted or, for a
-// sidecar, because all other containers have ended.
+// wasStopped reports whether the kubelet stopped the container, because the pod is deleted or a rule
+// restarts all containers. A sidecar is also stopped when all other containers have ended.
 func (c *container) wasStopped(t *corev1.ContainerStateTerminated) bool {
-	if c.sidecar && c.pod.Status.Phase == corev1.PodFailed {
+	if t.Reason == restartedByRule || c.sidecar && c.pod.Status.Phase == corev1.PodFailed {
 		return true
 	}
 	if c.pod.DeletionTimestamp == nil {

@@ -154,9 +154,18 @@ var diskRules = []rule{
 		"find out what uses the space (images, logs or volumes), or enlarge the disk; otherwise, pods are evicted", false},
 }
 
+// lostClaimRules explain two Events of kubernetes/pkg/controller/volume/persistentvolume/pv_controller.go.
+var lostClaimRules = []rule{
+	{regexp.MustCompile(`has lost (?:its|reference to) PersistentVolume`), "its PersistentVolume no longer exists", restoreVolume, false},
+	{regexp.MustCompile(`Two claims are bound to the same volume`),
+		"another claim is bound to its PersistentVolume", "use another claim; if the volume should be that of this one, ask the cluster's administrator", false},
+}
+
 // eventRules are the rules for Events about an object of a kind, with a reason.
 var eventRules = map[[2]string][]rule{
 	{kindBudget, "CalculateExpectedPodCountFailed"}: budgetRules,
+	{kindClaim, ReasonClaimLost}:                    lostClaimRules,
+	{kindClaim, "ClaimMisbound"}:                    lostClaimRules,
 	{kindBudget, "UnmanagedPods"}:                   unmanagedRules,
 	{kindPod, "MultiplePodDisruptionBudgets"}:       sharedPodRules,
 	{"Node", "FreeDiskSpaceFailed"}:                 diskRules,

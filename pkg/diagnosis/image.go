@@ -1,8 +1,11 @@
 package diagnosis
 
 import (
+	"fmt"
 	"regexp"
 	"strings"
+
+	corev1 "k8s.io/api/core/v1"
 )
 
 // imageReasons maps the kubelet's reasons to wait for an image to ours.
@@ -29,11 +32,17 @@ const (
 var imageRules = []rule{
 	{regexp.MustCompile(`image verifier (\S+) blocked pull of \S+ with digest \S+ for reason: (.*)`),
 		`the node's image verifier "${1}" refuses it: ${2}`, "use an image that it allows, or ask the cluster's administrator", false},
+	{regexp.MustCompile(`image verifier (\S+) returned error: (.*)`),
+		`the node's image verifier "${1}" fails: ${2}`, administratorLater, true},
+	{regexp.MustCompile(`did not include a token in the response|unable to decode token response`),
+		"the service that authorizes pulls for the registry, or a proxy before it, gives no valid answer", "ask the administrator of the registry or the proxy", false},
+	{regexp.MustCompile(`rejecting (\d+) byte manifest`),
+		"its manifest has ${1} bytes, more than the node's container runtime accepts", "check what was pushed with this tag, or push the image again", false},
 	{regexp.MustCompile(`number of layers and diffIDs don't match|mismatched image rootfs and manifest layers`),
 		"the image is damaged, or no container image: its manifest and its configuration do not match", "check that it is a container image, or build and push it again", false},
 	{regexp.MustCompile(`Source image rejected: (.*)`),
 		"the node's signature policy rejects it: ${1}", "use a signed image, or ask the cluster's administrator which images are allowed", false},
-	{regexp.MustCompile(`error parsing HTTP \d+ response body: invalid character '<'`),
+	{regexp.MustCompile(`error parsing HTTP \d+ response body: invalid character '<'|StatusCode: \d+, "<`),
 		"the registry, or a mirror or proxy before it, answers with a web page", "check the mirror or proxy, not the tag; if you do not know it, ask the cluster's administrator", false},
 	{regexp.MustCompile(`(current image with .* cannot be pulled due to configured policy in '.*?'|image .* cannot be pulled due to configured policy)`),
 		"a policy of the registry forbids it: ${1}", "use an image that it allows, or ask the administrator of the registry", false},
@@ -57,6 +66,8 @@ var imageRules = []rule{
 		"the registry's firewall refuses the address of the node, ${1}", "ask the administrator of the registry to allow it", false},
 	{regexp.MustCompile(httpStatus + `412\b`),
 		"the registry refuses it (412 Precondition Failed)", "ask the administrator of the registry whether a policy forbids the image, for example for its vulnerabilities", false},
+	{regexp.MustCompile(httpStatus + `(4(?:02|51)\b.*)`),
+		"the registry refuses it: ${1}", "ask the administrator of the registry, or use another registry", false},
 	{regexp.MustCompile(`certificate is valid for (.+), not (\S+)$`),
 		"the registry's certificate is for ${1}, not for ${2}", "check the host in the image name, or ask the administrator of the registry to correct the certificate", false},
 	{regexp.MustCompile(`doesn't contain any IP SANs`),
@@ -113,7 +124,7 @@ var imageRules = []rule{
 // layerRules match errors about a part of an image. The registry has accepted its name by then, so
 // that imageRules would be wrong about them.
 var layerRules = []rule{
-	{regexp.MustCompile(`could not fetch content descriptor .* from remote: not found`),
+	{regexp.MustCompile(`could not fetch content descriptor .* from remote: not found|failed to copy: .*content at \S+ not found`),
 		"the registry has lost a part of the image", "push the image again; if the registry is a mirror, ask its administrator", false},
 	{regexp.MustCompile(`failed to copy: .*` + httpStatus + `40[13]\b`),
 		"the registry has the image, but access to a part of it is denied", "ask the administrator of the registry; its storage, a proxy, or the clock of the node can be the reason", false},
@@ -151,6 +162,9 @@ func (c *container) imageCause(reason, message string) Cause {
 	if detail == "" && last != nil {
 		detail = pullError(last.Note)
 	}
+	if v := c.imageVolume(detail); v != nil {
+		what = fmt.Sprintf("image %q of volume %q, which %s mounts,", line(v.Image.Reference, maxName), v.Name, c.label())
+	}
 	r, ok := match(layerRules, detail)
 	if !ok {
 		r = matchOr(imageRules, detail, c.eventsAdvice())
@@ -175,6 +189,18 @@ func (c *container) imageCause(reason, message string) Cause {
 	cause := c.cause(reason, r).withEvent(last)
 	cause.Node = node
 	return cause
+}
+
+// imageVolume returns the volume whose image cannot be pulled, or nil if it is the image of the container.
+// The kubelet reports both in the same way.
+func (c *container) imageVolume(detail string) *corev1.Volume {
+	for i := range c.pod.Spec.Volumes {
+		v := &c.pod.Spec.Volumes[i]
+		if v.Image != nil && v.Image.Reference != "" && strings.Contains(detail, v.Image.Reference) && !strings.Contains(detail, c.spec.Image) {
+			return v
+		}
+	}
+	return nil
 }
 
 var unreadSecrets = regexp.MustCompile(`^Unable to retrieve some image pull secrets \(([^)]+)\)`)

@@ -9,16 +9,38 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
+// attachedElsewhere is how the attach/detach controller begins its text about a volume that is attached
+// to another node, before Kubernetes 1.37 and since.
+const attachedElsewhere = `(?:Multi-Attach error|Waiting for detach) `
+
 // Patterns for the name of a volume: one requires the name, the other allows it.
 const (
 	namesVolume   = `for volume "([^"]+)"`
 	mayNameVolume = `^(?:.*?` + namesVolume + `)?`
 )
 
-// usedByPods matches a Multi-Attach error, with the volume and the pods that use it.
-var usedByPods = regexp.MustCompile(`Multi-Attach error ` + namesVolume + `.* used by pod\(s\) (.*?)(?: and \d+ pod\(s\) in different namespaces)?$`)
+// usedByPods matches an error about a volume that is attached to another node, with the pods that use it.
+var usedByPods = regexp.MustCompile(attachedElsewhere + namesVolume + `.* used by pod\(s\) (.*?)(?: and \d+ pod\(s\) in different namespaces)?$`)
 
 var mountRules = []rule{
+	{regexp.MustCompile(namesVolume + `.*ReadWriteOncePod access mode and is already in use`),
+		`volume "${1}" cannot be mounted: another pod uses it, and its access mode is ReadWriteOncePod`, "wait until the other pod ends, or stop it", true},
+	{regexp.MustCompile(namesVolume + `.*timed out waiting for external-attacher of (\S+) CSI driver`),
+		`volume "${1}" is not attached to the node yet: storage driver ${2} takes too long`, administratorLater, true},
+	{regexp.MustCompile(namesVolume + `.*failed to load secret ("[^"]+"): secrets ("[^"]+") not found`),
+		`volume "${1}" cannot be attached: Secret ${2} of its storage driver does not exist`, "ask the cluster's administrator to create it", false},
+	{regexp.MustCompile(namesVolume + `.*already formatted with different filesystem: .*current=(\w+), new:(\w+)`),
+		`volume "${1}" cannot be mounted: its file system is ${2}, and its StorageClass requires ${3}`, "use a StorageClass whose file system is ${2}, or delete the claim if you do not need its files", false},
+	{regexp.MustCompile(namesVolume + `.*Staging target path \S+ is no longer valid`),
+		`volume "${1}" cannot be mounted: its mount on the node is no longer valid`, "delete the pod, so that the volume is mounted again; if the problem persists, ask the cluster's administrator", true},
+	{regexp.MustCompile(namesVolume + `.*secretProviderClass is not set`),
+		`volume "${1}" cannot be mounted: it names no SecretProviderClass`, "set secretProviderClass in volumeAttributes of the csi volume", false},
+	{regexp.MustCompile(namesVolume + `.*Readonly is not true in request`),
+		`volume "${1}" cannot be mounted: volumes of the Secrets Store must be read-only`, "set readOnly to true in the csi volume", false},
+	{regexp.MustCompile(namesVolume + `.*failed to login: .*Code: 40[13]\b`),
+		`volume "${1}" cannot be mounted: Vault does not accept the pod's service account for the role`, "check roleName of the SecretProviderClass, and serviceAccountName; the administrator of Vault can tell which ones the role accepts", false},
+	{regexp.MustCompile(namesVolume + `.*volume mode "[^"]+" not supported by driver (\S+) \(no CSIDriver object\)`),
+		`volume "${1}" cannot be mounted: storage driver ${2} is not installed, or supports no volumes inside a pod`, "use a claim instead of a csi volume, or ask the cluster's administrator to install the driver", false},
 	{regexp.MustCompile(`volume (\S+) has volumeMode Block, but is specified in volumeMounts`),
 		`volume "${1}" is a block device, but volumeMounts lists it`, "list it in volumeDevices, or use a claim with volumeMode Filesystem", false},
 	{regexp.MustCompile(`volume (\S+) has volumeMode Filesystem, but is specified in volumeDevices`),
@@ -148,7 +170,7 @@ var mountRules = []rule{
 		`volume "${1}" cannot be mounted: ${2} of the node is not a ${3}`, "correct the path, or use another kind of volume", false},
 	{usedByPods,
 		`volume "${1}" cannot be attached: pods on another node use it: ${2}`, "wait until these pods end, or stop them", true},
-	{regexp.MustCompile(`Multi-Attach error ` + namesVolume + `.* used by \d+ pod\(s\) in different namespaces`),
+	{regexp.MustCompile(attachedElsewhere + namesVolume + `.* used by \d+ pod\(s\) in different namespaces`),
 		`volume "${1}" cannot be attached: a pod of another namespace uses it on another node`, "wait until that pod ends; if the problem persists, ask the cluster's administrator", true},
 	{regexp.MustCompile(namesVolume + `.*driver name (\S+) not found in the list of registered CSI drivers`),
 		`volume "${1}" cannot be mounted: the storage driver ${2} does not run on the pod's node`, "wait until it runs; if the problem persists, ask the cluster's administrator", true},
@@ -168,7 +190,7 @@ var mountRules = []rule{
 		`volume "${1}" cannot be mounted: the NFS server does not respond`, "check server and path, or wait until the server is available", true},
 	{regexp.MustCompile(namesVolume + `.*(?i:\bvolume(?: with ID)?:? ["'\[]?[^\s"'\]]+["'\]]? (?:is |was )?not found|\bvolume not found|could not find volume|InvalidVolume\.NotFound)`),
 		`volume "${1}" cannot be attached or mounted: the storage backend does not have it`, "ask the cluster's administrator to restore it from a backup; delete the claim only if you do not need its files", false},
-	{regexp.MustCompile(namesVolume + `.*(?i:exceeded? .*(?:attach|volume).*limit|Exceeded limit '[^']*' on resource|volume limit has been reached|AttachmentLimitExceeded|max.*volumes? (?:already )?attached|maximum number of data disks)`),
+	{regexp.MustCompile(namesVolume + `.*(?i:exceeded? .*(?:attach|volume).*limit|Exceeded limit '[^']*' on resource|volume limit has been reached|AttachmentLimitExceeded|max(?:imum)? number of (?:volumes|attachments)|max.*volumes? (?:already )?attached|maximum number of data disks)`),
 		`volume "${1}" cannot be attached: the node has as many volumes as it can have`, "wait until the pod runs on another node; if the problem persists, ask the cluster's administrator", true},
 	{regexp.MustCompile(namesVolume + `.*(?:NoCredentialProviders|no EC2 IMDS role found)`),
 		`volume "${1}" cannot be attached or mounted: the storage driver has no credentials`, "ask the cluster's administrator to give it a role", false},
@@ -176,10 +198,13 @@ var mountRules = []rule{
 		`volume "${1}" cannot be attached or mounted: the storage driver's credentials are not accepted`, "ask the cluster's administrator to correct them", false},
 	{regexp.MustCompile(namesVolume + `.*(?i:UnauthorizedOperation|AuthorizationFailed|code = PermissionDenied|not authorized)`),
 		`volume "${1}" cannot be attached or mounted: the storage driver lacks a permission in the storage backend`, "ask the cluster's administrator to grant it", false},
-	{regexp.MustCompile(`(?:Multi-Attach error ` + namesVolume + `|` + namesVolume + `.*(?:VolumeInUse|current status is in-use|RESOURCE_IN_USE_BY_ANOTHER_RESOURCE|already attached to (?:an instance|node|another)|rbd image \S+ is still being used))`),
+	{regexp.MustCompile(`(?:` + attachedElsewhere + namesVolume + `|` + namesVolume + `.*(?:VolumeInUse|current status is in-use|RESOURCE_IN_USE_BY_ANOTHER_RESOURCE|already attached to (?:an instance|node|another|linode)|` +
+		`attached to different node|attached to the wrong droplet|failed to publish volume: volume is attached|only accessible to nodes|still has VolumeAttachments on node|rbd image \S+ is still being used))`),
 		`volume "${1}${2}" cannot be attached: it is attached to another node`, "wait until the pod that uses it ends, or stop that pod", true},
 	{regexp.MustCompile(`(?:AttachVolume\.\w+|attach) failed ` + namesVolume + ` ?: ?(.*)`),
 		`volume "${1}" cannot be attached to the node: ${2}`, administratorLater, true},
+	{regexp.MustCompile(namesVolume + `.* code = (?:Aborted|Unavailable|DeadlineExceeded) desc = (.*)`),
+		`volume "${1}" cannot be mounted yet: ${2}`, administratorLater, true},
 	{regexp.MustCompile(`(?:MountVolume|MapVolume)\.[\w ]+ failed ` + namesVolume + ` ?: ?(.*)`),
 		`volume "${1}" cannot be mounted: ${2}`, "check the volume; if it is correct, ask the cluster's administrator", true},
 	{regexp.MustCompile(`unmounted volumes=\[([^\]]+)\].*(?:context deadline exceeded|timed out waiting for the condition)$`),
@@ -229,6 +254,8 @@ func (s *podView) lastSandboxFailure() *Event {
 // isSandboxFailure reports whether the node cannot prepare the pod, apart from its volumes.
 func isSandboxFailure(e *Event) bool {
 	switch e.Reason {
+	case "FailedSync":
+		return strings.HasPrefix(e.Note, "error determining status: ")
 	case ReasonFailedCreatePodSandBox, ReasonFailedPrepareDynamicResources, "NetworkNotReady", "FailedCreatePodContainer":
 		return true
 	}
@@ -250,6 +277,36 @@ func (s *podView) sandboxCause(e *Event) Cause {
 }
 
 var sandboxRules = slices.Concat(runtimeRules, []rule{
+	{regexp.MustCompile(`^error determining status: connection error: desc`),
+		"the node's container runtime does not respond", administratorLater, true},
+	{regexp.MustCompile(`runtimeclass\S* "([^"]+)" not found`),
+		`RuntimeClass "${1}" does not exist`, "correct runtimeClassName, or ask the cluster's administrator which ones exist", false},
+	{regexp.MustCompile(`must not contain both HostProcess and non-HostProcess containers`),
+		"some of its containers are host process containers, and others are not", "set hostProcess in windowsOptions to the same value for all", false},
+	{regexp.MustCompile(`is not allowed to use ResourceClaim (\S+)`),
+		`the pod has no reservation of ResourceClaim "${1}"`, "do not set nodeName, and delete the pod, so that it is scheduled again", false},
+	{regexp.MustCompile(`ResourceClaim (\S+) was not created for [Pp]od`),
+		`ResourceClaim "${1}" belongs to another pod`, "delete the claim and the pod, so that both are created again", false},
+	{regexp.MustCompile(`failed to write sysctl (\S+) = .*: (.*)`),
+		"the node cannot set the sysctl ${1} of the pod: ${2}", "correct securityContext.sysctls", false},
+	{regexp.MustCompile(`([A-Z]\w+) path \((\S+)\) does not exist`),
+		"the node lacks ${1}, which runtimeClassName requires: ${2} does not exist", "select other nodes, or ask the cluster's administrator", false},
+	{regexp.MustCompile(`Failed to parse interface name: (.*)`),
+		"the annotation k8s.v1.cni.cncf.io/networks of the pod names an interface that is not valid: ${1}", "correct the annotation", false},
+	{regexp.MustCompile(`VF pci addr is required`),
+		"a network of the pod needs an SR-IOV device, and the pod has none", "request the resource of the network in resources of a container", false},
+	{regexp.MustCompile(`error dialing DHCP daemon`),
+		"the DHCP daemon of the pod's network does not run on the node", administratorLater, true},
+	{regexp.MustCompile(`resource is unreasonably (\w+) (\([^)]*\))`),
+		"an annotation of the pod about its bandwidth is unreasonably ${1} ${2}", "correct kubernetes.io/ingress-bandwidth and kubernetes.io/egress-bandwidth, such as 10M", false},
+	{regexp.MustCompile(`ipAddrs is not compatible with configured IPAM`),
+		"the annotation cni.projectcalico.org/ipAddrs of the pod needs Calico's own IPAM, which the cluster does not use", "remove the annotation", false},
+	{regexp.MustCompile(`no pools match the required use`),
+		"no address pool of Calico is for pods", "ask the cluster's administrator", false},
+	{regexp.MustCompile(`the given pool \(([^)]+)\) does not exist, or is not enabled`),
+		"address pool ${1} does not exist, or is not enabled", "correct the annotation of the pod or namespace that names it, such as cni.projectcalico.org/ipv4pools", false},
+	{regexp.MustCompile(`requested IP address (\S+) is not available`),
+		"the address ${1}, which the pod requests, is not available", "request another address, or wait until the pod that has it ends", true},
 	{regexp.MustCompile(`NodePrepareResources failed for ResourceClaim (\S+): (.*)`),
 		`it cannot prepare the devices of ResourceClaim "${1}": ${2}`, administratorLater, true},
 	{regexp.MustCompile(`DRA driver (\S+) is not registered`),
@@ -286,15 +343,15 @@ var sandboxRules = slices.Concat(runtimeRules, []rule{
 		"network plugin ${1} of the node is overloaded, or does not respond", administratorLater, true},
 	{regexp.MustCompile(`plugin type="([^"]+)".*incompatible CNI versions; config is "([^"]+)"`),
 		"network plugin ${1} of the node does not support version ${2} of its configuration", "ask the cluster's administrator to update the plugin, or to lower cniVersion", false},
-	{regexp.MustCompile(`runtime does not support user namespaces`),
-		"the container runtime of the node does not support user namespaces", "set hostUsers to true, or select other nodes", false},
+	{regexp.MustCompile(`runtime does not support user namespaces|RuntimeClass handler "[^"]*" does not support user namespaces`),
+		"the container runtime of the node does not support user namespaces", "set hostUsers to true, use another runtimeClassName, or select other nodes", false},
 	{regexp.MustCompile(`failed to find plugin "([^"]+)" in path`),
 		`the program of network plugin "${1}" is missing on the node`, administratorLater, true},
 	{regexp.MustCompile(`cannot find a network-attachment-definition \(([^)]+)\) in namespace \(([^)]+)\)`),
 		`NetworkAttachmentDefinition "${1}" does not exist in namespace "${2}"`, "create it, or correct the annotation k8s.v1.cni.cncf.io/networks of the pod", false},
 	{regexp.MustCompile(`cni plugin not initialized|cni config uninitialized|no networks found in|network plugin is not ready|waiting for readinessindicatorfile`),
 		"the node's network plugin is not ready", administratorLater, true},
-	{regexp.MustCompile(`(?i)no (?:IP addresses|more IPs?|addresses) (?:available|left)|no available (?:IP|address)|failed to (?:assign|allocate) an? IP|could not allocate IP in range|not enough IPs available|IpNotEnough|IPAM.*(?:exhausted|full)|no IPs? available|insufficient.*(?:IP|ENI)|\branges? (?:is|are) (?:full|exhausted)`),
+	{regexp.MustCompile(`(?i)no (?:IP addresses|more IPs?|addresses) (?:available|left)|no available (?:IP|address)|failed to (?:assign|allocate) an? IP|could not allocate IP in range|not enough IPs available|IPPools? exhausted|IpNotEnough|IPAM.*(?:exhausted|full)|no IPs? available|insufficient.*(?:IP|ENI)|\branges? (?:is|are) (?:full|exhausted)`),
 		"the node's network has no free IP address", "wait until other pods end; if the problem persists, ask the cluster's administrator for more addresses", true},
 	{regexp.MustCompile(`plugin type="([^"]+)"[^:]*(?:failed \((?:add|delete)\))?: (.*)`),
 		"network plugin ${1} failed: ${2}", administratorLater, true},
@@ -314,13 +371,10 @@ const administratorLater = "wait; if the problem persists, ask the cluster's adm
 func sandboxText(e *Event) (r explanation, ofNode bool) {
 	r, known := match(sandboxRules, stripNoise(e.Note))
 	if !known {
-		r = explanation{message: usefulEnd(stripNoise(e.Note)), advice: administratorLater}
+		r = explanation{message: lowerFirst(usefulEnd(stripNoise(e.Note))), advice: administratorLater}
 	}
 	if r.advice == administratorLater {
 		r.transient = true
-	}
-	if !strings.HasPrefix(r.message, "NetworkAttachmentDefinition") {
-		r.message = lowerFirst(r.message)
 	}
 	r.message = "the node cannot set up the pod: " + r.message
 	return r, known && r.transient

@@ -226,6 +226,8 @@ func (s *podView) nodeLostCause() Cause {
 }
 
 var rejectedRules = []rule{
+	{regexp.MustCompile(`^Evicted pod: (.*)`),
+		"Karpenter evicted the pod to remove its node: ${1}", "wait until the pod is recreated on another node", true},
 	{regexp.MustCompile(`Node has reached its volume attachment limit`),
 		"the node has as many volumes as it can have", "wait until the pod is recreated on another node", true},
 	{regexp.MustCompile(`requested (\d+) cpus not multiple cpus per core = (\d+)`),

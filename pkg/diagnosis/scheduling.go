@@ -142,11 +142,18 @@ func (s *podView) lastOfScheduler() *Event {
 			return &s.events[i]
 		}
 	}
-	return latest(s.events, "FailedScheduling")
+	return latest(s.events, "FailedScheduling", "PodUnschedulable", "TaskRejected") // the others are of YuniKorn
 }
 
 // karpenterDetails matches what a note of Karpenter repeats for each NodePool.
-var karpenterDetails = regexp.MustCompile(`, daemonset overhead=\{[^}]*\}| and requirements [^;]*`)
+var karpenterDetails = regexp.MustCompile(`, [^ ,;]+=[^;]*, resources=\{[^}]*\}|, daemonset overhead=\{[^}]*\}| and requirements [^;]*`)
+
+// karpenterAdvice are the obstacles that only Karpenter names. One of them can hold for some NodePools only.
+var karpenterAdvice = []obstacle{
+	{regexp.MustCompile(`incompatible requirements|does not have known values`), "check nodeSelector and affinity, which can exclude all NodePools", lasting},
+	{regexp.MustCompile(`unsatisfiable topology constraint`), "relax topologySpreadConstraints or podAntiAffinity", lasting},
+	{regexp.MustCompile(`m vs M typo`), "correct the unit of the CPU request: m is a thousandth, and M a million", lasting},
+}
 
 // onFargate matches what the scheduler of AWS Fargate writes about a pod that it does not run.
 var onFargate = regexp.MustCompile(`not supported on Fargate|Fargate is not supported in`)
@@ -157,7 +164,7 @@ func neverOnFargate(text string) bool {
 }
 
 // scalingLimit matches why an autoscaler may not add a node.
-var scalingLimit = regexp.MustCompile(`max node group size reached|max cluster \w+ limit reached|exceed limits for nodepool`)
+var scalingLimit = regexp.MustCompile(`max node group size reached|max cluster [\w, ]+ limit reached|exceed limits for nodepool|limits have been exhausted for nodepool`)
 
 // limitAdvice returns the end of the advice if a limit of the autoscaler is reached.
 func limitAdvice(text string) string {
@@ -191,7 +198,7 @@ func (s *podView) describeScaling(cause *Cause) {
 		case "FailedScheduling":
 			if why, ok := strings.CutPrefix(e.Note, ofKarpenter); ok {
 				cause.Message += "; Karpenter adds no node: " + excerpt(karpenterDetails.ReplaceAllString(why, ""))
-				cause.Advice += limitAdvice(why)
+				cause.Advice = strings.Join(append([]string{cause.Advice}, adviceIn(why, karpenterAdvice)...), "; ") + limitAdvice(why)
 				return
 			}
 		}
@@ -235,6 +242,10 @@ func unschedulableText(p *corev1.Pod, nodes string) (message, obstacles string) 
 	return "no node can take the pod", nodes
 }
 
+// notYet matches the texts of schedulers about a pod that waits for something else than a node. Those of
+// YuniKorn begin with the task.
+var notYet = regexp.MustCompile(`^(?:waiting for|Task) `)
+
 // describeUnschedulable sets the message and the advice from the scheduler's text.
 func (s *podView) describeUnschedulable(text string, cause *Cause) {
 	nodes := deallocationNote.ReplaceAllString(preemptionSuffix.ReplaceAllString(nodesPrefix.ReplaceAllString(text, ""), ""), "")
@@ -253,7 +264,7 @@ func (s *podView) describeUnschedulable(text string, cause *Cause) {
 		cause.Advice = "wait; if one of them does not end, check its finalizers and its node"
 		return
 	}
-	if strings.HasPrefix(nodes, "waiting for ") {
+	if notYet.MatchString(nodes) {
 		cause.Message = "the pod cannot be scheduled yet"
 	}
 	if strings.HasPrefix(text, "no nodes available") || s.Nodes != nil && s.Nodes.Total == 0 {

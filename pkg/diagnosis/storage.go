@@ -11,10 +11,60 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
+// earlierOperation matches the error of a driver that works on the volume already. Not all drivers use the
+// code Aborted for it.
+var earlierOperation = rule{regexp.MustCompile(`(?i)an operation with the given \S+ ID .* already exists`), operationRuns, administratorLater, true}
+
+const operationRuns = "an earlier operation on the volume has not ended"
+
 // provisioningRules match errors of a provisioner. The code of gRPC is all that is known of an
 // error whose text is the driver's own. A text "permission denied" is no rule, because programs of
 // the driver write it about files.
 var provisioningRules = []rule{
+	{regexp.MustCompile(`is forbidden: User "[^"]+" cannot (\w+) resource ("[^"]+")`),
+		"the storage driver may not ${1} ${2} of the cluster", "ask the cluster's administrator to correct the role of the driver", false},
+	{regexp.MustCompile(`Mount options are not supported by the provisioner`),
+		"its StorageClass has mountOptions, which its provisioner does not support", "use another StorageClass, or ask the cluster's administrator to remove them", false},
+	{regexp.MustCompile(`were not found on any nodes|topology labels from selected node .* does not match topology keys from CSINode`),
+		"the nodes do not have the topology labels of the storage driver", "ask the cluster's administrator to check that the driver runs on the nodes", false},
+	{regexp.MustCompile(`does not support block volume provisioning|block volume not supported`),
+		"the storage driver does not support block devices", "set volumeMode to Filesystem, or use another StorageClass", false},
+	{regexp.MustCompile(`^invalid tokens: (.*)`),
+		"its StorageClass names a Secret by values that the claim does not have: ${1}", "add them to the claim, or use another StorageClass", false},
+	{regexp.MustCompile(`found unknown parameter key ("[^"]+")`),
+		"its StorageClass has the unknown parameter ${1}", "use another StorageClass, or ask the cluster's administrator to correct it", false},
+	{regexp.MustCompile(`CrossNamespaceVolumeDataSource feature is disabled`),
+		"the cluster allows no data source in another namespace", "use a data source in the namespace of the claim", false},
+	{regexp.MustCompile(`(?:the PVC DataSource|^snapshot) (\S+) is (?:currently )?being deleted`),
+		`its data source "${1}" is being deleted`, "use another data source", false},
+	{regexp.MustCompile(`persistentvolumeclaim "([^"]+)" not found`),
+		`its data source, claim "${1}", does not exist`, "create that claim, or correct spec.dataSource", false},
+	{regexp.MustCompile(`.*can be only created in region.*`),
+		"the storage driver makes volumes in another region: ${0}", "use another StorageClass, or ask the cluster's administrator to correct it", false},
+	{regexp.MustCompile(`.*(?:source volume is in region|does not match source volume zone).*`),
+		"its data source is in another zone or region: ${0}", "use another data source, or run the pod where the data source is", false},
+	{regexp.MustCompile(`no suitable (?:\w+ )?backend with .* of free space`),
+		"no storage backend has enough free space", "request less, or ask the cluster's administrator for more storage", true},
+	{regexp.MustCompile(`no available backends? for storage class|no available storage for access modes`),
+		"no storage backend offers what the claim and its StorageClass require", "check accessModes of the claim, or use another StorageClass", false},
+	{regexp.MustCompile(`No mount target .* is in available state`),
+		"its file system has no mount target that is available yet", administratorLater, true},
+	{regexp.MustCompile(`TotalSharesProvisionedCapacityExceedsAccountLimit`),
+		"the storage account has no capacity left", administratorLater, true},
+	{regexp.MustCompile(`not ready, current state: (\w+)`),
+		"the storage backend has not prepared it yet; its state is ${1}", administratorLater, true},
+	{regexp.MustCompile(`VolumeContentSource \w+ \S+ is not yet available`),
+		"its data source is not ready yet", "wait", true},
+	{regexp.MustCompile(`size mismatch, requested volume size: (\d+) but source snapshot \S+ (\d+)`),
+		"it requests ${1} bytes, and its data source has ${2}", "request ${2} in resources.requests.storage", false},
+	{regexp.MustCompile(`^volume size is not matching`),
+		"its size differs from that of its data source", "request the size of the data source", false},
+	{regexp.MustCompile(`mount error\(13\)`),
+		"the file server denies access", "ask the cluster's administrator to correct the credentials of the StorageClass", false},
+	{regexp.MustCompile(`no local path available on node (\S+)`),
+		`node "${1}" has no directory for local volumes`, "run the pod on another node, or ask the cluster's administrator", false},
+	{regexp.MustCompile(`not able to select a node to create the PV`),
+		"no node fits its StorageClass", "use another StorageClass, or ask the cluster's administrator to correct it", false},
 	{regexp.MustCompile(`missing configuration for cluster ID ("[^"]+")`),
 		"the storage driver does not know Ceph cluster ${1}, which its StorageClass names", "ask the cluster's administrator to correct clusterID of the StorageClass, or the configuration of the driver", false},
 	{regexp.MustCompile(`timed out waiting for volume to create: .*InvalidVolume\.NotFound`),
@@ -27,7 +77,7 @@ var provisioningRules = []rule{
 		"a policy of the cloud account forbids it", "ask the cluster's administrator", false},
 	{regexp.MustCompile(`SkuNotAvailable|does not have enough resources available|RESOURCE_POOL_EXHAUSTED`),
 		"the zone or region has no capacity for it", "wait, or use another storage class or zone", true},
-	{regexp.MustCompile(`No compatible datastores found`),
+	{regexp.MustCompile(`No compatible datastores found|none of compatible datastores`),
 		"no datastore is accessible from the nodes that may use it", "ask the cluster's administrator to correct its StorageClass or the datastores", false},
 	{regexp.MustCompile(`provided secret is empty`),
 		"the Secret that its StorageClass names is empty", "ask the cluster's administrator to correct it", false},
@@ -39,7 +89,7 @@ var provisioningRules = []rule{
 		"the encryption key of its StorageClass cannot be used", "ask the cluster's administrator to check the key", false},
 	{regexp.MustCompile(`(?i)(?:\bfile ?system|\bpool|\bfscID)\b[^:]* (?:does not exist|not found)`),
 		"the storage backend does not have what its StorageClass names: ${0}", "use another StorageClass, or ask the cluster's administrator to correct it", false},
-	{regexp.MustCompile(`(?:^|: )nodes "([^"]+)" not found`),
+	{regexp.MustCompile(`(?:^|: )nodes? "([^"]+)" not found`),
 		`node "${1}", which was chosen for it, no longer exists`, "wait until another node is chosen; if the problem persists, delete the pod that uses it", true},
 	{regexp.MustCompile(`no node was specified`),
 		"no node is chosen for it yet", "use a storage class with volumeBindingMode WaitForFirstConsumer", false},
@@ -61,16 +111,16 @@ var provisioningRules = []rule{
 		"it requests ${1} bytes, and its data source has ${2}", "request ${2} in resources.requests.storage", false},
 	{regexp.MustCompile(`claim Selector is not supported`),
 		"the storage driver does not support its selector", "remove spec.selector; it can only select among existing PersistentVolumes", false},
-	{regexp.MustCompile(`no topology key found on CSINode (\S+)|error getting CSINode for selected node "([^"]+)"`),
-		`the storage driver does not run on the pod's node ${1}${2}`, "wait until it runs; if the problem persists, ask the cluster's administrator", true},
+	{regexp.MustCompile(`no topology key found on CSINode (\S+)|error getting CSINode for selected node "([^"]+)"|failed to get selected CSINode (\S+):`),
+		`the storage driver does not run on the pod's node ${1}${2}${3}`, "wait until it runs; if the problem persists, ask the cluster's administrator", true},
 	{regexp.MustCompile(`requested volume size (\d+) is less than the size (\d+) for the source (?:\w+ )?(\S+)`),
 		`it requests ${1} bytes, and its source "${3}" has ${2}`, "request at least ${2} in resources.requests.storage", false},
 	{regexp.MustCompile(`error getting secret (\S+) in namespace (\S+?):`),
 		`Secret "${1}" of its StorageClass cannot be read in namespace "${2}"`, "ask the cluster's administrator to create it", false},
 	{regexp.MustCompile(`(?:storageclass[\w.]*|StorageClass) "([^"]+)" not found`),
 		`StorageClass "${1}" does not exist`, "use another one, or ask the cluster's administrator which ones exist", false},
-	{regexp.MustCompile(`code = Aborted|(?i:an operation with the given \S+ ID .* already exists)`),
-		"an earlier operation on the volume has not ended", administratorLater, true},
+	{regexp.MustCompile(`code = Aborted`), operationRuns, administratorLater, true},
+	earlierOperation,
 	{regexp.MustCompile(`code = Unauthenticated|rados: ret=-13|(?i:InvalidIdentityToken|WebIdentity|AuthFailure|ExpiredToken|credential|` +
 		`incorrect user name or password|InvalidClientTokenId)|` + httpStatus + `401\b`),
 		"the storage driver's credentials are not accepted", "ask the cluster's administrator to correct them", false},
@@ -86,6 +136,8 @@ var provisioningRules = []rule{
 		"the storage backend has no volume where the pod's node is", "change the pod's placement, or use a storage class with volumeBindingMode WaitForFirstConsumer", false},
 	{regexp.MustCompile(`(?i).*(?:snapshot .*(?:not found|does not exist|not ready)|(?:data ?source|clone) ).*`),
 		"its data source cannot be used: ${0}", "check spec.dataSource of the claim: the snapshot or claim must exist and be ready", true},
+	{regexp.MustCompile(`code = NotFound desc = (.*)`), // "Source does not exist": CSI specification
+		"the storage backend does not find its data source, or what its StorageClass names: ${1}", "check spec.dataSource of the claim, or ask the cluster's administrator to check the StorageClass", false},
 	{regexp.MustCompile(`(?i)deadline ?exceeded|timed? ?out|unavailable|connection refused|no such host|name or service not known|` + httpStatus + `50[0234]\b`),
 		"the storage backend does not respond", administratorLater, true},
 	{regexp.MustCompile(`code = ResourceExhausted desc = (.*)`),
@@ -96,9 +148,14 @@ var provisioningRules = []rule{
 		"the storage backend does not support such a volume: ${1}", "check accessModes, volumeMode and size of the claim, and the parameters of its StorageClass", false},
 }
 
-// driverRules match errors of a storage driver that contain others, about which provisioningRules
-// would be wrong.
+// driverRules match errors about a new volume that contain others, about which provisioningRules would
+// be wrong.
 var driverRules = []rule{
+	earlierOperation,
+	{regexp.MustCompile(`created volume capacity (\d+) less than requested capacity (\d+)`),
+		"the storage driver made a volume of ${1} bytes, and ${2} are requested", "ask the cluster's administrator", false},
+	{regexp.MustCompile(`code = AlreadyExists desc = (.*)`), // "Volume already exists but is incompatible": CSI specification
+		"a volume of its name exists with other properties: ${1}", "delete the claim, which has no files yet, and create it again; if the problem persists, ask the cluster's administrator", false},
 	{regexp.MustCompile(`NoCredentialProviders|no EC2 IMDS role found`),
 		"the storage driver has no credentials", "ask the cluster's administrator to give it a role", false},
 }
@@ -152,6 +209,7 @@ func (v *view) pendingClaim(c *corev1.PersistentVolumeClaim, cause Cause) (Cause
 		cause.Message += ": " + excerpt(lowerFirst(stripNoise(failed.Note)))
 		cause.Advice = "set storageClassName, or ask the cluster's administrator for a matching PersistentVolume"
 		if failed.Reason == "VolumeMismatch" || strings.Contains(failed.Note, "already bound to a different claim") {
+			cause.Transient = failed.Reason != "VolumeMismatch"
 			cause.Advice = "correct volumeName, or the size, accessModes and storageClassName of the claim; if the former claim of the volume was deleted, " +
 				"ask the cluster's administrator to remove claimRef from the volume"
 		}
@@ -193,6 +251,11 @@ func provisioningCause(failed *Event) Cause {
 // resizeRules match errors of a resizer or a node about the new size of a volume. Other errors
 // match provisioningRules.
 var resizeRules = []rule{
+	goneVolume,
+	{regexp.MustCompile(`invalid state (\w+) for controller volume expansion`),
+		"its storage driver cannot resize it in the state ${1}", administratorLater, true},
+	{regexp.MustCompile(`is not migrated to CSI`),
+		"its volume belongs to a storage plugin that the driver does not replace", "ask the cluster's administrator", false},
 	{regexp.MustCompile(`only supports offline expansion|only supported on Unattached disk|code = FailedPrecondition`),
 		"its storage driver resizes it only while no pod uses it", "stop the pods that mount it until it is resized", false},
 	{regexp.MustCompile(`requested read-only file system`),
@@ -208,11 +271,16 @@ var resizeRules = []rule{
 // modifyRules match errors of a resizer about a VolumeAttributesClass. Other errors match
 // provisioningRules.
 var modifyRules = []rule{
+	goneVolume,
 	{regexp.MustCompile(`VAC "([^"]+)" does not exist`),
 		`VolumeAttributesClass "${1}" does not exist`, "correct volumeAttributesClassName, or ask the cluster's administrator which ones exist", false},
 	{regexp.MustCompile(`code = (?:InvalidArgument|OutOfRange|Unimplemented) desc = (.*)`),
 		"the storage backend refuses its parameters: ${1}", "use another class, or ask the cluster's administrator to correct it", false},
 }
+
+// goneVolume matches the error of a driver that is asked to change a volume: "Volume does not exist" in the
+// CSI specification.
+var goneVolume = rule{regexp.MustCompile(`code = NotFound desc = (.*)`), "the storage backend does not have its volume: ${1}", "ask the cluster's administrator", false}
 
 // resizePrefix matches what the resizer and the kubelet write before an error.
 var resizePrefix = regexp.MustCompile(`^(?:resize volume \S+ (?:by resizer \S+ )?failed: |\w+\.NodeExpandVolume failed for volume "[^"]*" (?:: )?)?` +
