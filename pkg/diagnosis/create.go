@@ -255,13 +255,13 @@ func fromReplicaFailure(object Object, reason, message string, since time.Time) 
 }
 
 // FromAPIError returns the cause of the API server's error for a create or update
-// request. It returns false for errors that a retry can solve: conflicts, timeouts, an
-// overloaded or failing server, and a namespace that is being deleted. A failing admission
-// webhook is a cause, although the API server reports it as its own failure. FromAPIError
-// also returns false if the object exists already, which the caller must handle.
+// request. It returns false for errors that a retry can solve: conflicts, timeouts, an overloaded or
+// failing server, and a namespace that is being deleted. A retry also creates an object that was deleted
+// before its update. A failing admission webhook is a cause, although the API server reports it as its
+// own failure. FromAPIError also returns false if the object exists already, which the caller must handle.
 func FromAPIError(object Object, err error) (Cause, bool) {
 	var status apierrors.APIStatus
-	if !errors.As(err, &status) || isTransient(err, status.Status()) {
+	if !errors.As(err, &status) || isTransient(object, err, status.Status()) {
 		return Cause{}, false
 	}
 	s := status.Status()
@@ -278,9 +278,15 @@ func FromAPIError(object Object, err error) (Cause, bool) {
 	return cause, true
 }
 
-func isTransient(err error, s metav1.Status) bool {
+// isGone reports whether an object was deleted before its update. The next attempt creates it again.
+func isGone(object Object, s metav1.Status) bool {
+	return s.Reason == metav1.StatusReasonNotFound && s.Details != nil && s.Details.Name == object.Name &&
+		strings.HasPrefix(s.Details.Kind, strings.ToLower(object.Kind))
+}
+
+func isTransient(object Object, err error, s metav1.Status) bool {
 	const firstServerError = 500
-	return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || apierrors.IsTooManyRequests(err) ||
+	return isGone(object, s) || apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || apierrors.IsTooManyRequests(err) ||
 		apierrors.IsTimeout(err) || apierrors.IsUnauthorized(err) ||
 		apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) ||
 		s.Code == 0 || s.Code >= firstServerError && !callsWebhook.MatchString(s.Message) || s.Code == http.StatusRequestTimeout

@@ -147,6 +147,8 @@ func TestFromAPIError(t *testing.T) {
 		"missing permission":              {apierrors.NewForbidden(pods, "nb", errors.New(`User "system:serviceaccount:bongsu:bongsu" cannot create resource "pods" in API group "" in the namespace "x"`)), "FailedCreate", `StatefulSet "nb" is rejected: user "system:serviceaccount:bongsu:bongsu" cannot create resource "pods" in API group "" in the namespace "x": ask the cluster's administrator for the permission`},
 		"too large":                       {apierrors.NewRequestEntityTooLargeError("limit is 3145728"), "FailedCreate", `StatefulSet "nb" is rejected: the request is larger than the limit of 3145728 bytes: make the spec smaller`},
 		"conflict":                        {apierrors.NewConflict(pods, "nb", errors.New("x")), "", ""},
+		"deleted before its update":       {apierrors.NewNotFound(schema.GroupResource{Group: "apps", Resource: "statefulsets"}, "nb"), "", ""},
+		"namespace does not exist":        {apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "nb"), "FailedCreate", `StatefulSet "nb" is rejected: namespaces "nb" not found: if the spec is correct, ask the cluster's administrator`},
 		"exists":                          {apierrors.NewAlreadyExists(pods, "nb"), "", ""},
 		"too many requests":               {apierrors.NewTooManyRequests("x", 1), "", ""},
 		"timeout":                         {apierrors.NewTimeoutError("x", 1), "", ""},

@@ -144,10 +144,11 @@ func (w *world) settle() {
 	if w.purged { // the rules do not trust the new namespace until they are written again
 		w.rewriteShares()
 	}
-	w.undoEdits()
+	// The operator does not restore them, so that an edit of theirs cannot always be undone.
 	for _, o := range append(w.dropped(), w.cutOff()...) {
 		w.must(client.IgnoreNotFound(w.cluster.Client.Delete(w.t.Context(), &o)))
 	}
+	w.undoEdits()
 }
 
 // restart stops the pods of an app and starts it again.
