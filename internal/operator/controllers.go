@@ -137,7 +137,8 @@ func (a *App) newGate(ctx context.Context, c Config, chosen []feature.Feature) (
 	if err != nil {
 		return nil, err
 	}
-	return gate, a.manager.AddReadyzCheck("policies", gate.Healthy)
+	a.ready["policies"] = gate.Healthy
+	return gate, nil
 }
 
 // addShared adds the shared parts that the chosen features need.
@@ -236,7 +237,8 @@ func (a *App) newEventSource(as *assembly) (*source.Source, error) {
 	if err != nil {
 		return nil, err
 	}
-	return events, errors.Join(as.Metrics.Register(events), a.manager.AddReadyzCheck("events", a.ready(events)))
+	a.ready["events"] = a.checkEvents(events)
+	return events, as.Metrics.Register(events)
 }
 
 // addEventSource adds the event source if no pipeline runs it. The source starts from now
@@ -255,8 +257,8 @@ func (a *App) addEventSource(as *assembly) error {
 	}))
 }
 
-// ready checks that Events are read and committed. A replica that does not lead is ready.
-func (a *App) ready(events *source.Source) healthz.Checker {
+// checkEvents checks that Events are read and committed. A replica that does not lead is ready.
+func (a *App) checkEvents(events *source.Source) healthz.Checker {
 	return func(*http.Request) error {
 		if a.elected() {
 			return events.Healthy()
@@ -277,9 +279,9 @@ func (a *App) addPermissionChecks(c Config, chosen []feature.Feature) error {
 		return err
 	}
 	checker := permissions.NewChecker(authorization.SelfSubjectAccessReviews(), needed, realClock, c.Log.WithName("permissions"))
+	a.ready["permissions"] = checker.Healthy
 	return errors.Join(
 		c.Metrics.Register(checker),
-		a.manager.AddReadyzCheck("permissions", checker.Healthy),
 		a.manager.Add(besideCaches{checker, a.manager.GetCache()}),
 	)
 }

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"net/http"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -22,8 +21,6 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
-	authenticationv1client "k8s.io/client-go/kubernetes/typed/authentication/v1"
-	authorizationv1client "k8s.io/client-go/kubernetes/typed/authorization/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -40,7 +37,6 @@ import (
 	"github.com/bongsu-io/bongsu/internal/controller/alarms"
 	"github.com/bongsu-io/bongsu/internal/controller/workload"
 	"github.com/bongsu-io/bongsu/internal/kube"
-	"github.com/bongsu-io/bongsu/internal/operator/metricsauth"
 	"github.com/bongsu-io/bongsu/internal/operator/options"
 )
 
@@ -64,6 +60,8 @@ type App struct {
 	outbox *outbox.Store
 	// atWork reports whether the operator leads and its event source has a position.
 	atWork func() bool
+	// ready are the checks of /readyz, by name.
+	ready map[string]healthz.Checker
 }
 
 // Config contains the options and dependencies of an App.
@@ -92,7 +90,7 @@ func New(ctx context.Context, c Config) (*App, error) {
 		c.Metrics = metrics.Registry
 	}
 	c.REST = withLimits(c.REST)
-	app, ofLease := &App{}, c.REST
+	app, ofLease := &App{ready: map[string]healthz.Checker{}}, c.REST
 	if c.Options.LeaderElect {
 		app.lease = &lease{clock: realClock, lasts: cmp.Or(c.LeaseDuration, leaseDuration)}
 		ofLease, c.REST = app.lease.config(c.REST), app.lease.fenced(c.REST)
@@ -103,6 +101,9 @@ func New(ctx context.Context, c Config) (*App, error) {
 	}
 	app.atWork = app.elected
 	if err := app.addParts(ctx, c); err != nil {
+		return nil, errors.Join(err, app.closeOutbox())
+	}
+	if err := app.addEndpoints(ctx, c); err != nil {
 		return nil, errors.Join(err, app.closeOutbox())
 	}
 	return app, nil
@@ -180,38 +181,15 @@ func newManager(c Config, ofLease *rest.Config) (ctrl.Manager, error) {
 		RetryPeriod:                   new(retryPeriod),
 		GracefulShutdownTimeout:       new(gracePeriod),
 		// Tests run several Apps in one process, with the same names of controllers.
-		Controller:             config.Controller{SkipNameValidation: new(true)},
-		Metrics:                metricsOptions(c.Options),
-		HealthProbeBindAddress: c.Options.HealthAddress,
+		Controller: config.Controller{SkipNameValidation: new(true)},
+		// Its own servers let clients use more memory than the container has: see addEndpoints.
+		Metrics:                metricsserver.Options{BindAddress: "0"},
+		HealthProbeBindAddress: "0",
 	})
 	if err != nil {
 		return nil, fmt.Errorf("set up the manager: %w", err)
 	}
-	return mgr, mgr.AddHealthzCheck("ping", healthz.Ping)
-}
-
-// metricsOptions returns how metrics are served. By default this is HTTPS, because requests
-// contain tokens. A certificate is generated at each start.
-func metricsOptions(o options.Options) metricsserver.Options {
-	served := metricsserver.Options{BindAddress: o.MetricsAddress}
-	if o.MetricsSecure {
-		served.SecureServing, served.FilterProvider = true, metricsFilter
-	}
-	return served
-}
-
-// metricsFilter admits requests of users who can get /metrics.
-func metricsFilter(c *rest.Config, httpClient *http.Client) (metricsserver.Filter, error) {
-	authentication, err := authenticationv1client.NewForConfigAndClient(c, httpClient)
-	if err != nil {
-		return nil, err
-	}
-	authorization, err := authorizationv1client.NewForConfigAndClient(c, httpClient)
-	if err != nil {
-		return nil, err
-	}
-	filter := metricsauth.New(authentication.TokenReviews(), authorization.SubjectAccessReviews(), realClock)
-	return func(log logr.Logger, next http.Handler) (http.Handler, error) { return filter.Wrap(log, next), nil }, nil
+	return mgr, nil
 }
 
 // cacheOptions caches only pods and children that the operator created, and drops large

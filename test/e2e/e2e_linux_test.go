@@ -72,6 +72,10 @@ func (w *world) install(t *testing.T) {
 	w.apply(t, manifests)
 	w.kubectl(t, "rollout", "status", "deployment/bongsu", "-n", system, "--timeout=3m")
 	w.await(t, "lease/bongsu", system, "{.metadata.name}", "bongsu")
+	// 90 % of 512 MiB.
+	if log := w.kubectl(t, "logs", "deployment/bongsu", "-n", system); !strings.Contains(log, `"Go's memory is limited, below the limit of the container","bytes":483183820`) {
+		t.Errorf("the operator does not know the memory limit of its container:\n%s", log)
+	}
 }
 
 // uninstall removes the operator and everything that it created. It then deletes the objects

@@ -232,20 +232,51 @@ func TestRolesOfUsersAreAggregatedUnlessAValueForbidsIt(t *testing.T) {
 	}
 }
 
-func TestTheNetworkPolicyRestrictsOutgoingConnectionsIfAValueAsksForIt(t *testing.T) {
-	specOf := func(objects chart.Manifests) map[string]any {
-		for _, o := range objects {
-			if o.GetKind() == "NetworkPolicy" {
-				return o.Object["spec"].(map[string]any)
-			}
+// networkPolicy returns the spec of the NetworkPolicy.
+func networkPolicy(t *testing.T, objects chart.Manifests) map[string]any {
+	t.Helper()
+	for _, o := range objects {
+		if o.GetKind() == "NetworkPolicy" {
+			return o.Object["spec"].(map[string]any)
 		}
-		t.Fatal("there is no NetworkPolicy")
-		return nil
 	}
-	if got := specOf(render(t, "ops")); got["egress"] != nil || len(got["policyTypes"].([]any)) != 1 {
+	t.Fatal("there is no NetworkPolicy")
+	return nil
+}
+
+func TestTheNetworkPolicyKeepsThePortOfHealthForTheNode(t *testing.T) {
+	rule := func(port int, from ...any) map[string]any {
+		rule := map[string]any{"ports": []any{map[string]any{"port": float64(port), "protocol": "TCP"}}}
+		if len(from) > 0 {
+			rule["from"] = from
+		}
+		return rule
+	}
+	from := "networkPolicy.healthFrom[0].ipBlock.cidr=10.0.0.0/8"
+	peer := map[string]any{"ipBlock": map[string]any{"cidr": "10.0.0.0/8"}}
+	for name, tc := range map[string]struct {
+		values []string
+		want   any
+	}{
+		"by default":            {nil, []any{rule(8080)}},
+		"with peers":            {[]string{from}, []any{rule(8081, peer), rule(8080)}},
+		"without metrics":       {[]string{"metrics.enabled=false"}, nil},
+		"peers without metrics": {[]string{from, "metrics.enabled=false"}, []any{rule(8081, peer)}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := networkPolicy(t, render(t, "ops", tc.values...))
+			if diff := cmp.Diff(tc.want, got["ingress"]); diff != "" || !slices.Contains(got["policyTypes"].([]any), any("Ingress")) {
+				t.Errorf("%v (-want +got):\n%s", got["policyTypes"], diff)
+			}
+		})
+	}
+}
+
+func TestTheNetworkPolicyRestrictsOutgoingConnectionsIfAValueAsksForIt(t *testing.T) {
+	if got := networkPolicy(t, render(t, "ops")); got["egress"] != nil || len(got["policyTypes"].([]any)) != 1 {
 		t.Errorf("without rules: %v", got)
 	}
-	got := specOf(render(t, "ops", "networkPolicy.egress[0].ports[0].port=443"))
+	got := networkPolicy(t, render(t, "ops", "networkPolicy.egress[0].ports[0].port=443"))
 	want := []any{map[string]any{"ports": []any{map[string]any{"port": float64(443)}}}}
 	if diff := cmp.Diff(want, got["egress"]); diff != "" || !slices.Contains(got["policyTypes"].([]any), any("Egress")) {
 		t.Errorf("%v (-want +got):\n%s", got["policyTypes"], diff)

@@ -9,6 +9,8 @@ import (
 	"runtime"
 	"runtime/debug"
 
+	"github.com/KimMachineGun/automemlimit/memlimit"
+	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
@@ -79,7 +81,7 @@ func (f *flags) run(c *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	limitHeap()
+	limitMemory(log)
 	config := operator.Config{REST: cfg, Options: f.options, Out: c.OutOrStdout(), Log: log}
 	if f.local != "" {
 		return runLocal(c.Context(), config, f.local, c.InOrStdin())
@@ -103,11 +105,23 @@ func readOptions(file string, flags *pflag.FlagSet, opts *options.Options) error
 	return nil
 }
 
-// limitHeap collects garbage when the heap has grown by 50% instead of 100%. The operator
-// uses little processor time, so saving memory is worth it. $GOGC has precedence.
-func limitHeap() {
+// memoryRatio is the part of the container's memory limit that Go may use. SQLite and the stacks of
+// the kernel need the rest.
+const memoryRatio = 0.9
+
+// limitMemory collects garbage when the heap has grown by 50% instead of 100%. The operator
+// uses little processor time, so saving memory is worth it. Near the memory limit of the container,
+// Go collects more often. $GOGC and $GOMEMLIMIT have precedence.
+func limitMemory(log logr.Logger) {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(50)
+	}
+	limit, err := memlimit.SetGoMemLimit(memoryRatio)
+	switch {
+	case err != nil:
+		log.V(1).Info("The memory limit of the container is unknown", "reason", err.Error())
+	case limit > 0:
+		log.Info("Go's memory is limited, below the limit of the container", "bytes", limit)
 	}
 }
 
