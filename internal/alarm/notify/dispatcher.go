@@ -71,8 +71,8 @@ type Dispatcher struct {
 
 	workers  sync.WaitGroup
 	inFlight *inFlight
-	// rendering limits the CPU for bodies.
-	rendering *rendering
+	// computing limits the CPU for bodies and signatures.
+	computing *computing
 
 	mu sync.Mutex
 	// queues are by ID. current contains the ID of each receiver that exists, by its key.
@@ -108,7 +108,7 @@ func NewDispatcher(outbox Outbox, observer Observer, clk clock.Clock, log logr.L
 		limiters: limiters{},
 		inFlight: newInFlight(),
 
-		rendering: newRendering(),
+		computing: newComputing(),
 	}
 }
 
@@ -189,7 +189,7 @@ func (d *Dispatcher) sweep() {
 		d.startWorker(q)
 	}
 	d.limiters.sweep(d.clock.Now())
-	d.rendering.sweep(d.clock.Now())
+	d.computing.sweep(d.clock.Now())
 }
 
 // orphans returns the receivers that can no longer be created. It may read from the API

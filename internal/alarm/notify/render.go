@@ -5,6 +5,8 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/utils/clock"
+
 	"github.com/bongsu-io/bongsu/internal/alarm/message"
 )
 
@@ -17,61 +19,62 @@ type Costly interface {
 	RenderAtCost(m message.Message) (body []byte, cost int64, err error)
 }
 
-// Limits of the cost of rendering for the receivers of one namespace, in CEL's cost units. A unit
-// takes about a tenth of a microsecond. They are those of evaluating alarms.
+// Limits of the CPU for the receivers of one namespace, in CEL's cost units. They are those of
+// evaluating alarms.
 const (
-	// renderPerSecond is about a twentieth of a CPU.
-	renderPerSecond = 500_000
-	renderBurst     = 5 * renderPerSecond
+	// unit is about the time for a unit.
+	unit = 100 * time.Nanosecond
+	// costPerSecond is about a twentieth of a CPU.
+	costPerSecond = 500_000
+	maxCost       = 5 * costPerSecond
 )
 
-// rendering limits the CPU for templates. It prevents the receivers of one namespace from
-// delaying the messages of others.
-type rendering struct {
+// computing limits the CPU for templates and for signatures. It prevents the receivers of one
+// namespace from delaying the messages of others.
+type computing struct {
 	mu       sync.Mutex
-	accounts map[string]*renderAccount
-	// turn contains a value while a template of an AlarmReceiver is rendered. Those of many
-	// namespaces together therefore use one CPU at most.
+	accounts map[string]*account
+	// turn contains a value while an AlarmReceiver uses CPU. Those of many namespaces together
+	// therefore use one CPU at most.
 	turn chan struct{}
 }
 
-// renderAccount is what the receivers of a namespace may still use at a time. The one that is
-// rendered last can exceed it.
-type renderAccount struct {
+// account is what the receivers of a namespace may still use at a time. The last use can exceed it.
+type account struct {
 	left float64
 	at   time.Time
-	// turn contains a value while one of the receivers prepares a message.
+	// turn contains a value while one of the receivers prepares a message or signs.
 	turn chan struct{}
 }
 
-func newRendering() *rendering {
-	return &rendering{accounts: map[string]*renderAccount{}, turn: make(chan struct{}, 1)}
+func newComputing() *computing {
+	return &computing{accounts: map[string]*account{}, turn: make(chan struct{}, 1)}
 }
 
 // account returns the account of a receiver as of now. Receivers of a namespace share one. The
 // caller holds r.mu.
-func (r *rendering) account(of *Receiver, now time.Time) *renderAccount {
+func (r *computing) account(of *Receiver, now time.Time) *account {
 	key := of.Key
 	if of.Namespace != "" {
 		key = "/" + of.Namespace
 	}
 	a, ok := r.accounts[key]
 	if !ok {
-		a = &renderAccount{left: renderBurst, at: now, turn: make(chan struct{}, 1)}
+		a = &account{left: maxCost, at: now, turn: make(chan struct{}, 1)}
 		r.accounts[key] = a
 	}
 	a.refill(now)
 	return a
 }
 
-func (a *renderAccount) refill(now time.Time) {
-	a.left = min(a.left+now.Sub(a.at).Seconds()*renderPerSecond, renderBurst)
+func (a *account) refill(now time.Time) {
+	a.left = min(a.left+now.Sub(a.at).Seconds()*costPerSecond, maxCost)
 	a.at = now
 }
 
-// delay returns how long a receiver must wait before its next template is rendered.
-func (r *rendering) delay(of *Receiver, now time.Time) time.Duration {
-	if !hasTemplate(of.Notifier) {
+// delay returns how long a receiver must wait before its next message.
+func (r *computing) delay(of *Receiver, now time.Time) time.Duration {
+	if of.Namespace == "" && !hasTemplate(of.Notifier) {
 		return 0
 	}
 	r.mu.Lock()
@@ -80,29 +83,29 @@ func (r *rendering) delay(of *Receiver, now time.Time) time.Duration {
 	if left >= 0 {
 		return 0
 	}
-	return time.Duration(-left/renderPerSecond*float64(time.Second)) + time.Millisecond
+	return time.Duration(-left/costPerSecond*float64(time.Second)) + time.Millisecond
 }
 
 // charge subtracts a cost.
-func (r *rendering) charge(of *Receiver, cost int64, now time.Time) {
+func (r *computing) charge(of *Receiver, cost int64, now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.account(of, now).left -= float64(cost)
 }
 
 // turnOf returns the turn of a receiver's namespace.
-func (r *rendering) turnOf(of *Receiver, now time.Time) chan struct{} {
+func (r *computing) turnOf(of *Receiver, now time.Time) chan struct{} {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.account(of, now).turn
 }
 
 // sweep forgets the accounts that are full and not in use.
-func (r *rendering) sweep(now time.Time) {
+func (r *computing) sweep(now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for key, a := range r.accounts {
-		if a.refill(now); a.left >= renderBurst && len(a.turn) == 0 {
+		if a.refill(now); a.left >= maxCost && len(a.turn) == 0 {
 			delete(r.accounts, key)
 		}
 	}
@@ -113,18 +116,55 @@ func hasTemplate(n Notifier) bool {
 	return ok && costly.HasTemplate()
 }
 
+type turnsKey struct{}
+
+// turns runs a function in the turn of a receiver.
+type turns func(ctx context.Context, f func()) error
+
+// withTurns returns a context in which InTurn limits the CPU of a receiver.
+func (r *computing) withTurns(ctx context.Context, of *Receiver, clk clock.PassiveClock) context.Context {
+	if of.Namespace == "" {
+		return ctx
+	}
+	return context.WithValue(ctx, turnsKey{}, turns(func(ctx context.Context, f func()) error {
+		for _, turn := range []chan struct{}{r.turnOf(of, clk.Now()), r.turn} {
+			select {
+			case turn <- struct{}{}:
+				defer func() { <-turn }()
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+		begun := clk.Now()
+		f()
+		r.charge(of, int64(clk.Since(begun)/unit), clk.Now())
+		return nil
+	}))
+}
+
+// InTurn runs a function whose CPU a user determines, such as a signature with the user's key. ctx is
+// derived from the context of Send. One function of AlarmReceivers runs at a time. A namespace that
+// used much CPU waits before its next message. InTurn returns an error if ctx ends before f begins.
+func InTurn(ctx context.Context, f func()) error {
+	if run, ok := ctx.Value(turnsKey{}).(turns); ok {
+		return run(ctx, f)
+	}
+	f()
+	return nil
+}
+
 // mayRender waits until no other receiver of the namespace renders a template. ok is false if the
-// namespace must wait because that cost too much. Otherwise, the caller calls done.
+// namespace must wait because it used too much CPU. Otherwise, the caller calls done.
 func (w *worker) mayRender(c config) (done func(), ok bool) {
-	if !hasTemplate(c.receiver.Notifier) {
-		return func() {}, true
+	done = func() {}
+	if hasTemplate(c.receiver.Notifier) {
+		turn := w.computing.turnOf(c.receiver, w.clock.Now())
+		if !w.await(c.current, turn) {
+			return nil, false
+		}
+		done = func() { <-turn }
 	}
-	turn := w.rendering.turnOf(c.receiver, w.clock.Now())
-	if !w.await(c.current, turn) {
-		return nil, false
-	}
-	done = func() { <-turn }
-	if w.rendering.delay(c.receiver, w.clock.Now()) > 0 {
+	if w.computing.delay(c.receiver, w.clock.Now()) > 0 {
 		done()
 		return nil, false
 	}
@@ -149,12 +189,12 @@ func (w *worker) render(c config, m message.Message) ([]byte, error) {
 		return c.receiver.Notifier.Render(m)
 	}
 	if c.receiver.Namespace != "" {
-		if !w.await(c.current, w.rendering.turn) {
+		if !w.await(c.current, w.computing.turn) {
 			return nil, ErrInterrupted
 		}
-		defer func() { <-w.rendering.turn }()
+		defer func() { <-w.computing.turn }()
 	}
 	body, cost, err := c.receiver.Notifier.(Costly).RenderAtCost(m)
-	w.rendering.charge(c.receiver, cost, w.clock.Now())
+	w.computing.charge(c.receiver, cost, w.clock.Now())
 	return body, err
 }

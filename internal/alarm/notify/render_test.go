@@ -1,6 +1,7 @@
 package notify_test
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"time"
@@ -101,18 +102,10 @@ func TestCostlyBodiesOfANamespaceDelayNoOther(t *testing.T) {
 	})
 }
 
-func TestAReceiverThatWaitsForCPUStopsAndChangesAtOnce(t *testing.T) {
+func TestAReceiverThatWaitsForCPUStopsAtOnce(t *testing.T) {
 	inBubble(t, func(t *testing.T, store *outbox.Store, h *harness) {
-		n := &costly{}
-		h.flood(t, store, n, "attacker")
+		h.flood(t, store, &costly{}, "attacker")
 		after(time.Second)
-		cheap := &fake{}
-		key := "AlarmReceiver/attacker/r-99"
-		h.Configure(notify.Receiver{Key: key, Namespace: "attacker", Notifier: cheap})
-		wait()
-		if got := len(cheap.all()); got == 0 && store.Backlog(key).Entries > 0 {
-			t.Error("a receiver without a costly body still waits")
-		}
 		begin := clock.RealClock{}.Now()
 		h.stop()
 		took := clock.RealClock{}.Since(begin)
@@ -134,6 +127,37 @@ func TestAMessageThatWaitsForCPUUsesOnePermission(t *testing.T) {
 		after(time.Minute)
 		if got := len(n.all()); got != 30 {
 			t.Errorf("%d of 30 messages were sent", got)
+		}
+	})
+}
+
+// signing returns a Notifier that signs with a key that needs a tenth of a second.
+func signing() *fake {
+	return &fake{answer: func(ctx context.Context, _ int) error {
+		return notify.InTurn(ctx, func() { time.Sleep(100 * time.Millisecond) })
+	}}
+}
+
+func TestSignaturesOfANamespaceUseLimitedCPUAndDelayNoOther(t *testing.T) {
+	inBubble(t, func(t *testing.T, store *outbox.Store, h *harness) {
+		attacker := signing()
+		h.flood(t, store, attacker, "attacker")
+		victim, operators := signing(), signing()
+		h.Configure(notify.Receiver{Key: shop, Namespace: "shop", Notifier: victim})
+		h.Configure(notify.Receiver{Key: ops, Notifier: operators})
+		h.submit(t, store, shop, 0, 1)
+		h.submit(t, store, ops, 0, 1)
+		// Its turn comes after one signature of the attacker, while ClusterAlarmReceivers wait for none.
+		after(201 * time.Millisecond)
+		for name, n := range map[string]*fake{"AlarmReceiver": victim, "ClusterAlarmReceiver": operators} {
+			if got := len(n.all()); got != 1 {
+				t.Errorf("the %s got %d messages, want 1", name, got)
+			}
+		}
+		// A twentieth of a CPU, a quarter of a second at once, and the requests that were in flight.
+		after(time.Minute)
+		if got, limit := len(attacker.all()), 60/2+3+32; got > limit {
+			t.Errorf("%d signatures within a minute, want %d at most", got, limit)
 		}
 	})
 }

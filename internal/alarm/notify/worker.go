@@ -188,7 +188,7 @@ func (w *worker) awaitLimits(c config) (heldBack, ok bool) {
 		p = &permission{limits: c.limits}
 		reservations, delay = reserve(c.limits, w.clock.Now())
 	}
-	if delay = max(delay, w.rendering.delay(c.receiver, w.clock.Now())); delay > 0 {
+	if delay = max(delay, w.computing.delay(c.receiver, w.clock.Now())); delay > 0 {
 		p.heldBack = true
 		if !w.pause(delay, c.current.Done()) {
 			cancelAll(reservations, w.clock.Now())
@@ -306,7 +306,8 @@ func (w *worker) dropped(counts outbox.Counts, cause DropCause, text string) {
 func (w *worker) requestContext(c config) (context.Context, context.CancelFunc) {
 	early, cancel := context.WithCancel(c.current)
 	stop := context.AfterFunc(w.work, cancel)
-	return WithEarly(w.requests, early), func() { stop(); cancel() }
+	ctx := w.computing.withTurns(WithEarly(w.requests, early), c.receiver, w.clock)
+	return ctx, func() { stop(); cancel() }
 }
 
 // backoff counts consecutive failures.

@@ -128,11 +128,45 @@ func TestKeysOfCertificatesAreBounded(t *testing.T) {
 		"too many authorities":   {trusted, map[string][]byte{"ca.crt": bytes.Repeat(cert, 1000)}},
 	} {
 		err := buildError(t, secrets{data: tc.data}, tc.spec)
-		if err == nil || !strings.Contains(err.Error(), "RSA keys have at most 8192 bits") {
+		if err == nil || !strings.Contains(err.Error(), "RSA keys have at most 4096 bits") {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}
-	buildFrom(t, secrets{data: map[string][]byte{"ca.crt": largeCertificate(t, 8192)}}, "", "ops", strings.Replace(trusted, "{name: s", "{NSname: s", 1))
+}
+
+func TestOnlyClusterAlarmReceiversMayUseLongKeys(t *testing.T) {
+	const trusted = "webhook: {url: 'https://a.example', caSecretRef: {NSname: s, key: ca.crt}}"
+	for bits, allowed := range map[uint]map[string]bool{
+		4096: {"shop": true, "": true}, 8192: {"shop": false, "": true}, 16384: {"shop": false, "": false},
+	} {
+		from := secrets{data: map[string][]byte{"ca.crt": largeCertificate(t, bits)}}
+		for namespace, want := range allowed {
+			if _, err := tryBuild(t, from, namespace, "ops", trusted); (err == nil) != want {
+				t.Errorf("%d bits, namespace %q: got %v, want allowed %v", bits, namespace, err, want)
+			}
+		}
+	}
+}
+
+// A signature with three primes takes several times as long.
+func TestAKeyOfThreePrimesIsRefused(t *testing.T) {
+	key, err := rsa.GenerateMultiPrimeKey(rand.Reader, 3, 1024) //nolint:staticcheck // a user can have such a key
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1)}
+	cert, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	from := secrets{data: map[string][]byte{
+		"tls.crt": pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert}),
+		"tls.key": pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)}),
+	}}
+	err = buildError(t, from, "webhook: {url: 'https://a.example', clientCertSecretRef: {name: s}}")
+	if want := "Secret shop/s: the RSA key in tls.key has 3 primes: use one with two, which is the default of all tools"; err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
 }
 
 func TestOAuth2AndTheHeaderAuthorizationExcludeEachOther(t *testing.T) {

@@ -51,7 +51,7 @@ type Config struct {
 // Connector connects to the addresses that the receiver may use.
 type Connector interface {
 	Dial(ctx context.Context, address string) (net.Conn, error)
-	TLSConfig() *tls.Config
+	TLSConfig(ctx context.Context, host string) *tls.Config
 }
 
 var _ Connector = (*httppost.Client)(nil)

@@ -39,7 +39,9 @@ func (s *slowServer) Dial(context.Context, string) (net.Conn, error) {
 }
 
 // TLSConfig implements email.Connector.
-func (s *slowServer) TLSConfig() *tls.Config { return &tls.Config{MinVersion: tls.VersionTLS13} }
+func (s *slowServer) TLSConfig(_ context.Context, host string) *tls.Config {
+	return &tls.Config{MinVersion: tls.VersionTLS13, ServerName: host}
+}
 
 func (s *slowServer) serve(conn net.Conn) {
 	defer func() { _ = conn.Close() }()

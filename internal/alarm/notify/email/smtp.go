@@ -101,8 +101,7 @@ func (s *session) allow(limit time.Duration) {
 
 // open starts a session: greeting, encryption and login.
 func (n *Notifier) open(ctx context.Context, s *session) error {
-	config := n.client.TLSConfig()
-	config.ServerName = n.config.Host
+	config := n.client.TLSConfig(ctx, n.config.Host)
 	s.allow(commandLimit)
 	conn := s.conn
 	if n.config.TLS == v1alpha1.MailImplicitTLS {

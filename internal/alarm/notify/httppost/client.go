@@ -69,6 +69,8 @@ type Config struct {
 	Proxy *url.URL
 	// Timeout limits the time from the connection to the end of the answer. Default: 10 s.
 	Timeout time.Duration
+	// sessions are those of the servers that saw the certificate.
+	sessions tls.ClientSessionCache
 }
 
 // Client posts requests. It is safe for concurrent use. All receivers that may reach
@@ -81,9 +83,16 @@ type Client struct {
 	tokens *tokens // nil without OAuth2
 }
 
+// keptSessions is the number of TLS sessions of a client with a certificate. With one of them, a
+// connection needs no signature.
+const keptSessions = 2
+
 // New returns a Client.
 func New(cfg Config) *Client {
 	cfg.Timeout = cmp.Or(cfg.Timeout, defaultTimeout)
+	if cfg.sessions = nil; cfg.Certificate != nil {
+		cfg.sessions = tls.NewLRUClientSessionCache(keptSessions)
+	}
 	dialer := &net.Dialer{Resolver: cfg.Resolver, Timeout: connectTimeout}
 	dial, post := dialguard.DialFunc(dialer.DialContext), dialguard.DialFunc(dialer.DialContext)
 	if cfg.Guard != nil {
@@ -125,21 +134,15 @@ func (c *Client) Dial(ctx context.Context, address string) (net.Conn, error) {
 	return c.dial(ctx, "tcp", address)
 }
 
-// TLSConfig returns the TLS configuration of posts.
-func (c *Client) TLSConfig() *tls.Config { return newTLSConfig(c.config) }
-
-func newTLSConfig(cfg Config) *tls.Config {
-	config := &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: cfg.Roots}
-	if cfg.Certificate != nil {
-		config.Certificates = []tls.Certificate{*cfg.Certificate}
-	}
-	return config
+// TLSConfig returns the TLS configuration of a connection to a host. ctx is that of the attempt.
+func (c *Client) TLSConfig(ctx context.Context, host string) *tls.Config {
+	return newHostConfig(ctx, c.config, host)
 }
 
 // newTransport returns a transport for HTTP/1.1. In HTTP/2, a hostile server can demand without end that
 // a request is repeated, and can send pings without end. net/http obeys and answers.
 func newTransport(cfg Config, dial dialguard.DialFunc) *http.Transport {
-	transport := &http.Transport{
+	return &http.Transport{
 		Proxy:                  newProxyFunc(cfg),
 		DialContext:            dial,
 		TLSClientConfig:        newTLSConfig(cfg),
@@ -150,11 +153,8 @@ func newTransport(cfg Config, dial dialguard.DialFunc) *http.Transport {
 		MaxResponseHeaderBytes: maxHeaderBytes,
 		DisableCompression:     true,
 		OnProxyConnectResponse: checkProxy,
+		DialTLSContext:         dialTLS(cfg, dial),
 	}
-	if transport.Proxy != nil {
-		transport.DialTLSContext = dialTLS(cfg, dial)
-	}
-	return transport
 }
 
 // checkProxy returns an error if a proxy does not connect to the server.

@@ -51,13 +51,13 @@ func dialTLS(cfg Config, dial dialguard.DialFunc) dialguard.DialFunc {
 		if err != nil {
 			return nil, err
 		}
-		config := newTLSConfig(cfg)
-		config.ServerName = host
+		cfg := cfg
 		if ctx.Value(viaProxy{}) != nil {
-			config.Certificates = nil
+			cfg.Certificate, cfg.sessions = nil, nil
 		}
 		ctx, cancel := context.WithTimeout(ctx, handshakeTimeout)
 		defer cancel()
+		config := newHostConfig(ctx, cfg, host)
 		secure := tls.Client(conn, config)
 		if err := secure.HandshakeContext(ctx); err != nil {
 			_ = conn.Close()

@@ -185,6 +185,9 @@ func describeTLS(err error) string {
 	if e, ok := errors.AsType[x509.CertificateInvalidError](err); ok && e.Reason == x509.Expired {
 		return "the receiver's certificate has expired or is not valid yet: renew it"
 	}
+	if errors.Is(err, errLongChain) {
+		return fmt.Sprintf("the receiver shows more than %d certificates: remove those that it does not need", maxChain)
+	}
 	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
 		return "the receiver's certificate is not valid: replace it"
 	}
