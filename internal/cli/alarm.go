@@ -8,11 +8,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
-	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
 	"github.com/bongsu-io/bongsu/internal/alarm/trial"
@@ -134,7 +132,6 @@ func (f *alarmFile) load(in io.Reader, errOut io.Writer) ([]*trial.Alarm, error)
 
 // environment returns the cluster with the permissions of the user.
 func (f *alarmFile) environment(errOut io.Writer) (*trial.Environment, error) {
-	klog.SetLogger(logr.Discard()) // errors are printed below
 	cfg, err := kube.Config(f.kubeconfig)
 	if err != nil {
 		return nil, err

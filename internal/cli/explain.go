@@ -10,10 +10,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/rest"
-	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
 	"github.com/bongsu-io/bongsu/internal/cli/explain"
@@ -136,7 +134,6 @@ func parseObject(args []string, example string) (typeName, name string, err erro
 }
 
 func (o *explainOptions) run(ctx context.Context, out, errOut io.Writer) error {
-	klog.SetLogger(logr.Discard()) // errors are printed below
 	cfg, err := kube.Config(o.kubeconfig)
 	if err != nil {
 		return err

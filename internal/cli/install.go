@@ -7,9 +7,7 @@ import (
 	"io"
 	"time"
 
-	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
-	"k8s.io/klog/v2"
 
 	"github.com/bongsu-io/bongsu/internal/cli/chart"
 	"github.com/bongsu-io/bongsu/internal/cli/install"
@@ -80,7 +78,6 @@ func (o *installOptions) run(ctx context.Context, out io.Writer) error {
 }
 
 func (o *installOptions) applyManifests(ctx context.Context, out io.Writer, objects chart.Manifests) error {
-	klog.SetLogger(logr.Discard()) // errors are printed below
 	cfg, err := kube.Config(o.kubeconfig)
 	if err != nil {
 		return err

@@ -8,11 +8,9 @@ import (
 	"net"
 
 	"github.com/cli/browser"
-	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"k8s.io/client-go/rest"
-	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -94,7 +92,6 @@ func (o *openOptions) parse(args []string) (net.IP, error) {
 }
 
 func (o *openOptions) run(ctx context.Context, ip net.IP, out, errOut io.Writer) error {
-	klog.SetLogger(logr.Discard()) // errors are printed below
 	cfg, err := kube.Config(o.kubeconfig)
 	if err != nil {
 		return err
@@ -139,7 +136,6 @@ func (o *openOptions) complete(c *cobra.Command, args []string, _ string) ([]str
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	klog.SetLogger(logr.Discard())
 	names, _ := o.notebooks(c.Context())
 	return names, cobra.ShellCompDirectiveNoFileComp
 }

@@ -19,6 +19,7 @@ func Run(ctx context.Context, args []string, out, errOut io.Writer) int {
 
 // New returns the root command with all subcommands.
 func New() *cobra.Command {
+	command.DiscardLogs()
 	root := &cobra.Command{
 		Use:   "bongsu",
 		Short: "Kubernetes operator that explains a shared cluster to its users",

@@ -9,9 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
-	"k8s.io/klog/v2"
 
 	"github.com/bongsu-io/bongsu/internal/cli/chart"
 	"github.com/bongsu-io/bongsu/internal/cli/uninstall"
@@ -80,7 +78,6 @@ func (o *uninstallOptions) confirm(in io.Reader, out io.Writer) error {
 }
 
 func (o *uninstallOptions) run(ctx context.Context, out io.Writer) error {
-	klog.SetLogger(logr.Discard()) // errors are printed below
 	cfg, err := kube.Config(o.kubeconfig)
 	if err != nil {
 		return err

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -16,7 +15,6 @@ import (
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
-	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
 	"github.com/bongsu-io/bongsu/internal/cli/watch"
@@ -91,7 +89,6 @@ func (o *watchOptions) run(ctx context.Context, out, errOut io.Writer) error {
 	if err != nil {
 		return command.Usage(err)
 	}
-	klog.SetLogger(logr.Discard()) // errors are printed below
 	status := func(line string) { _, _ = fmt.Fprintln(errOut, plaintext.Line(line)) }
 	cfg, err := kube.Config(o.kubeconfig)
 	if err != nil {
@@ -176,7 +173,6 @@ func completeTypes(kubeconfig *string, suitable func(name string) bool) cobra.Co
 		if len(args) > 0 {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		klog.SetLogger(logr.Discard())
 		cfg, err := kube.Config(*kubeconfig)
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp

@@ -61,4 +61,11 @@ func (l *Logging) Logger(out io.Writer) (logr.Logger, error) {
 	return log, nil
 }
 
+// DiscardLogs makes controller-runtime and client-go silent, for a command that prints its errors
+// itself. Without a logger, controller-runtime prints a stack trace after 30 seconds.
+func DiscardLogs() {
+	ctrl.SetLogger(logr.Discard())
+	klog.SetLogger(logr.Discard())
+}
+
 func isoTime(c *zapcore.EncoderConfig) { c.EncodeTime = zapcore.ISO8601TimeEncoder }

@@ -92,14 +92,14 @@ func target(name string) *corev1.Namespace {
 	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"bench": "target"}}}
 }
 
-// awaitRule waits until the operator reports that the source does not exist yet.
+// awaitRule waits until the operator reports that there is nothing to copy yet.
 func awaitRule(b *testing.B, c *cluster.Cluster) {
 	b.Helper()
 	await(b, "the operator is ready", func() bool {
 		var rule v1alpha1.ClusterSecretShare
 		must(b, c.Client.Get(b.Context(), client.ObjectKey{Name: "bench"}, &rule))
 		ready := meta.FindStatusCondition(rule.Status.Conditions, v1alpha1.ConditionReady)
-		return ready != nil && ready.Reason == v1alpha1.ReasonSourceNotFound && readCheckpoint(b, c).Position > 0
+		return ready != nil && ready.Status == metav1.ConditionTrue && readCheckpoint(b, c).Position > 0
 	})
 }
 

@@ -7,9 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
-	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -81,7 +79,7 @@ func (o *pendingFlags) validate() error {
 }
 
 func (o *pendingFlags) run(ctx context.Context, out io.Writer) error {
-	klog.SetLogger(logr.Discard()) // errors are printed below
+	command.DiscardLogs()
 	report, state, err := pending.Read(ctx, o.dataDir, o.limit, o.wanted)
 	if err != nil {
 		return err
