@@ -253,7 +253,7 @@ func (a *App) addAlarmControllers(ctx context.Context, as *assembly, counts *cou
 	reporter := func(kind string) *status.Reporter {
 		return status.New(cl, a.manager.GetAPIReader(), realClock, counts, kind)
 	}
-	forAlarms := alarms.Dependencies{Client: cl, Live: a.manager.GetAPIReader(), Compiler: compiler, Alarms: inForce, Changes: changes, Metrics: as.Metrics, Reporter: reporter, Policies: as.policies, Clock: realClock}
+	forAlarms := alarms.Dependencies{Client: cl, Live: a.manager.GetAPIReader(), Compiler: compiler, Alarms: inForce, Changes: changes, Metrics: as.Metrics, Reporter: reporter, Policies: as.policies, Clock: realClock, Begun: a.atWork}
 	forReceivers := receivers.Dependencies{
 		Client: cl, Live: a.manager.GetAPIReader(), Secrets: watch, Unwatched: !watched, Dispatcher: dispatcher,
 		Reporter: reporter, Policies: as.policies, Sinks: sinks,

@@ -89,7 +89,10 @@ func New(ctx context.Context, c Config) (*App, error) {
 	if c.Metrics == nil {
 		c.Metrics = metrics.Registry
 	}
+	starting, started := context.WithTimeout(ctx, repeatFor)
+	defer started()
 	c.REST = withLimits(c.REST)
+	c.REST.Wrap(kube.RepeatReads(starting, realClock))
 	app, ofLease := &App{ready: map[string]healthz.Checker{}}, c.REST
 	if c.Options.LeaderElect {
 		app.lease = &lease{clock: realClock, lasts: cmp.Or(c.LeaseDuration, leaseDuration)}
@@ -114,6 +117,9 @@ const (
 	maxPause = time.Minute
 	// maxWait is how long a request waits for an answer. The API server ends it after a minute.
 	maxWait = 90 * time.Second
+	// repeatFor is how long New repeats reads that fail. If the operator ended instead, the kubelet
+	// could wait for five minutes before it starts again.
+	repeatFor = 2 * time.Minute
 )
 
 // withLimits returns a copy of a configuration with these limits, in which [kube.WithResponseLimit] has

@@ -384,6 +384,8 @@ func (h *harness) metrics() map[string]float64 {
 // batches is a source that yields the batches of a channel.
 type batches chan source.Batch
 
+func (c batches) Position(context.Context) (uint64, error) { return 1, nil }
+
 func (c batches) Run(ctx context.Context, _ source.Start, handle source.Handler) error {
 	for {
 		select {

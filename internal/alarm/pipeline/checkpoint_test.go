@@ -76,6 +76,7 @@ func withCheckpoints(t *testing.T, test func(*testing.T, *Pipeline, *memoryCheck
 		defer func() { must(t, store.Close()) }()
 		m := &memoryCheckpoint{}
 		p := New(Config{
+			Source:     at(1),
 			Observe:    func(context.Context, []alarm.Occurrence) {},
 			ClusterUID: "cluster", Outbox: store, Checkpoint: m, Dispatcher: noop{}, Alarms: NewAlarms(),
 			Enricher: noop{}, Reporter: noop{}, Clock: clock.RealClock{}, Log: logr.Discard(),

@@ -75,6 +75,7 @@ func newParkingLot(t *testing.T, u *unreadables, specs map[string]v1alpha1.Alarm
 		alarms.Set(name, "1", compiled)
 	}
 	return New(Config{
+		Source:     at(0), // the first Event is at position 1
 		ClusterUID: "cluster", Outbox: store, Checkpoint: &simulatedCheckpoint{s: &simulation{}}, Dispatcher: noop{},
 		Alarms: alarms, Namespaces: u, Enricher: u, Reporter: u, MaxAge: time.Hour,
 		Observe: func(context.Context, []alarm.Occurrence) {}, Missing: func(string) bool { return false },

@@ -10,7 +10,6 @@ package pipeline
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -32,6 +31,7 @@ const finalWriteTimeout = 2 * time.Second
 
 // Source yields occurrences.
 type Source interface {
+	Position(ctx context.Context) (uint64, error)
 	Run(ctx context.Context, start source.Start, handle source.Handler) error
 }
 
@@ -150,10 +150,7 @@ func New(c Config) *Pipeline {
 // manager.Runnable and needs leader election.
 func (p *Pipeline) Start(ctx context.Context) error {
 	p.started = p.Clock.Now()
-	if err := p.LoadAlarms(ctx); err != nil {
-		return fmt.Errorf("load the alarms: %w", err)
-	}
-	start, err := p.takeOver(ctx)
+	start, err := p.repeatTakeOver(ctx)
 	if err != nil {
 		return err
 	}

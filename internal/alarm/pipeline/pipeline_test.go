@@ -107,7 +107,16 @@ func manyCounts() []alarm.EventCount {
 	return counts
 }
 
+// at is the newest position of an API server.
+type at uint64
+
+func (p at) Position(context.Context) (uint64, error) { return uint64(p), nil }
+
+func (at) Run(context.Context, source.Start, source.Handler) error { return nil }
+
 type sourceFunc func(ctx context.Context, handle source.Handler)
+
+func (f sourceFunc) Position(context.Context) (uint64, error) { return 1, nil }
 
 func (f sourceFunc) Run(ctx context.Context, _ source.Start, handle source.Handler) error {
 	f(ctx, handle)

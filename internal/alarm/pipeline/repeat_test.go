@@ -75,6 +75,7 @@ func (a *alerting) lead() {
 	must(a.t, err)
 	dispatcher := notify.NewDispatcher(store, noop{}, a.clock, logr.Discard(), notify.Options{})
 	a.p = New(Config{
+		Source:     at(1),
 		ClusterUID: "cluster", Outbox: store, Checkpoint: a.checkpoint, Dispatcher: dispatcher, Alarms: a.alarms, Enricher: noop{}, Missing: func(string) bool { return false },
 		Repeats: func(id string) bool { return id == "ops" }, Reporter: noop{}, Clock: a.clock, Log: logr.Discard(), Observe: func(context.Context, []alarm.Occurrence) {},
 	})

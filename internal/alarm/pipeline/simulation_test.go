@@ -222,6 +222,7 @@ func (r *replica) lead(ctx context.Context) *term {
 	alarms.Set("by-team", "1", r.s.byTeam)
 	alarms.Set("routed", "1", r.s.routed)
 	p := New(Config{
+		Source:     at(1),
 		Observe:    func(context.Context, []alarm.Occurrence) {},
 		ClusterUID: "cluster", Outbox: store, Checkpoint: &simulatedCheckpoint{s: r.s},
 		Dispatcher: noop{}, Alarms: alarms, Enricher: r.s, Reporter: noop{},
@@ -260,10 +261,6 @@ func (t *term) crash() { must(t.s.t, t.Outbox.Close()) }
 // read reads at most n Events in batches of random sizes.
 func (t *term) read(ctx context.Context, n int) {
 	position := t.Outbox.State().Position
-	if position == 0 && t.start.Position == 0 {
-		must(t.s.t, t.handle(ctx, source.Batch{Position: 1})) // what a source that starts from now does first
-		return
-	}
 	var batch source.Batch
 	for _, occ := range t.s.events {
 		if occ.Position <= position || n == 0 {

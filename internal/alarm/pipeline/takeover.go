@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"iter"
 	"maps"
+	"math"
 	"slices"
 	"time"
 
@@ -18,6 +19,40 @@ import (
 	"github.com/bongsu-io/bongsu/internal/alarm/outbox"
 	"github.com/bongsu-io/bongsu/internal/alarm/source"
 )
+
+// takeOverFor is how long a takeover that fails is repeated. When the operator ends, the kubelet can wait
+// for five minutes before it starts again.
+const takeOverFor = 2 * time.Minute
+
+// repeatTakeOver loads the alarms and takes over. It tries again if the API server does not answer, or the
+// disk is full.
+func (p *Pipeline) repeatTakeOver(ctx context.Context) (start source.Start, err error) {
+	until := p.Clock.Now().Add(takeOverFor)
+	backoff := wait.Backoff{Duration: time.Second, Factor: 2, Jitter: 0.1, Cap: 10 * time.Second, Steps: math.MaxInt32}
+	for {
+		if err = p.LoadAlarms(ctx); err != nil {
+			err = fmt.Errorf("load the alarms: %w", err)
+		} else {
+			start, err = p.takeOver(ctx)
+		}
+		if err == nil || ctx.Err() != nil || errors.Is(err, checkpoint.ErrDeposed) {
+			return start, err
+		}
+		pause := backoff.Step()
+		if p.Clock.Now().After(until) {
+			return start, err
+		}
+		p.Log.Error(err, "The takeover failed and is repeated", "after", pause.String())
+		timer := p.Clock.NewTimer(pause)
+		select {
+		case <-timer.C():
+		case damaged := <-p.Outbox.Damaged():
+			return start, errors.Join(err, damaged)
+		case <-ctx.Done():
+			return start, err
+		}
+	}
+}
 
 // takeOver prepares the outbox and the checkpoint for the new term, and returns where the
 // source starts. If the process crashes after any of its steps, the next start decides the
@@ -41,6 +76,9 @@ func (p *Pipeline) takeOver(ctx context.Context) (source.Start, error) {
 	}
 	if err := p.prepareOutbox(ctx, plan); err != nil {
 		return source.Start{}, fmt.Errorf("prepare the outbox: %w", err)
+	}
+	if err := p.beginNow(ctx); err != nil {
+		return source.Start{}, err
 	}
 	if err := p.beginTerm(ctx); err != nil {
 		return source.Start{}, err
@@ -196,10 +234,25 @@ func renamed(c checkpoint.Checkpoint, renames map[string]string) checkpoint.Chec
 	return c
 }
 
-// beginTerm writes a new token that connects the checkpoint with this outbox. The outbox
-// gets it first: see ownsTerm.
+// beginNow stores the newest position if there is none. Otherwise, "from now" would be later after a
+// crash.
+func (p *Pipeline) beginNow(ctx context.Context) error {
+	if p.Outbox.State().Position != 0 {
+		return nil
+	}
+	now := p.Clock.Now()
+	position, err := p.Source.Position(ctx)
+	if err != nil {
+		return fmt.Errorf("read the newest position: %w", err)
+	}
+	return p.Outbox.Commit(ctx, outbox.Batch{Position: position, Time: now.Add(-source.ClockDifference)})
+}
+
+// beginTerm writes a token that connects the checkpoint with this outbox. The outbox gets it first:
+// see ownsTerm. A token that was claimed is used again: the checkpoint can contain it, although the
+// write failed.
 func (p *Pipeline) beginTerm(ctx context.Context) error {
-	p.epoch = uuid.NewString()
+	p.epoch = cmp.Or(p.Outbox.State().NextEpoch, uuid.NewString())
 	if err := p.Outbox.Claim(ctx, p.epoch); err != nil {
 		return fmt.Errorf("claim the outbox: %w", err)
 	}

@@ -33,6 +33,7 @@ func TestADamagedCheckpointIsReportedUnlessTheOutboxReplacesIt(t *testing.T) {
 	damaged := fmt.Errorf("the checkpoint: %w", checkpoint.ErrDamaged)
 	leader := func(readErr error) *Pipeline {
 		return New(Config{
+			Source:     at(1),
 			ClusterUID: "cluster", Outbox: store, Checkpoint: &memoryCheckpoint{readErr: readErr}, Alarms: NewAlarms(),
 			Dispatcher: noop{}, Enricher: noop{}, Reporter: reported, Clock: clock.RealClock{}, Log: logr.Discard(),
 		})
@@ -43,7 +44,7 @@ func TestADamagedCheckpointIsReportedUnlessTheOutboxReplacesIt(t *testing.T) {
 	}
 	start, err := leader(damaged).takeOver(t.Context())
 	must(t, err)
-	if start.Position != 0 || !slices.Equal(reported.reasons, []string{damagedReason}) {
+	if start.Position != 1 || !slices.Equal(reported.reasons, []string{damagedReason}) {
 		t.Errorf("position %d, reported %q", start.Position, reported.reasons)
 	}
 	must(t, store.Commit(t.Context(), outbox.Batch{Position: 120}))

@@ -36,7 +36,7 @@ type client struct {
 // watchTimeout is the minimum duration of a watch. The API server sends no bookmarks for Events,
 // because it does not cache them. The end of a watch that brought nothing for a while is therefore
 // the only sign that no Event is unread. Two watches in a row, of 50 seconds at most, and twice
-// clockDifference are less than the two minutes in docs/guarantees.md.
+// ClockDifference are less than the two minutes in docs/guarantees.md.
 const watchTimeout = 25 * time.Second
 
 func newClient(cfg *rest.Config) (*client, error) {

@@ -99,10 +99,10 @@ func TestTheEndOfAWatchAfterASilenceShowsThatAllEventsAreRead(t *testing.T) {
 		end      error
 		want     time.Duration // after the start of the watch, 0 for never
 	}{
-		"the API server ends it":                         {21, clockDifference, nil, 40 * time.Second},
-		"an Event came just before":                      {21, clockDifference - time.Second, nil, 0},
-		"the connection breaks":                          {21, clockDifference, io.ErrUnexpectedEOF, 0},
-		"an Event came that was created after the start": {1 << 20, time.Second, nil, -clockDifference},
+		"the API server ends it":                         {21, ClockDifference, nil, 40 * time.Second},
+		"an Event came just before":                      {21, ClockDifference - time.Second, nil, 0},
+		"the connection breaks":                          {21, ClockDifference, io.ErrUnexpectedEOF, 0},
+		"an Event came that was created after the start": {1 << 20, time.Second, nil, -ClockDifference},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -235,7 +235,7 @@ func testSilence(t *testing.T, s *apiServer) {
 	m := newMemory()
 	s.begin(m)
 	source := quick(t, s.RESTConfig())
-	source.client.lasts = clockDifference + 2*time.Second
+	source.client.lasts = ClockDifference + 2*time.Second
 	var readUpTo atomic.Int64
 	run(t, source, m.start(), func(ctx context.Context, b Batch) error {
 		readUpTo.Store(max(readUpTo.Load(), b.ReadUpTo.UnixMicro()))

@@ -156,7 +156,7 @@ func (r *reader) record(ctx context.Context, c change, position uint64) error {
 func (r *reader) emit(ctx context.Context, c change) error {
 	c.position, c.time, c.complete = r.position, r.time, r.complete
 	if r.complete && !r.listing && !r.askedAt.IsZero() && r.position >= r.asked {
-		c.readUpTo = later(c.readUpTo, r.askedAt.Add(-clockDifference))
+		c.readUpTo = later(c.readUpTo, r.askedAt.Add(-ClockDifference))
 		r.askedAt = time.Time{}
 	}
 	c.since = r.source.clock.Now()
@@ -217,22 +217,22 @@ func (r *reader) connect(ctx context.Context) (alive bool, err error) {
 		r.relist = true
 		return false, err
 	}
-	if errors.Is(err, io.EOF) && waited >= clockDifference {
+	if errors.Is(err, io.EOF) && waited >= ClockDifference {
 		return true, r.caughtUp(ctx)
 	}
 	return true, err
 }
 
-// clockDifference is the assumed maximum difference between the clocks of this machine and of the
+// ClockDifference is the assumed maximum difference between the clocks of this machine and of the
 // API server. It is also how late the API server sends an Event at most.
-const clockDifference = 5 * time.Second
+const ClockDifference = 5 * time.Second
 
 // caughtUp reports that all Events were read until shortly before now.
 func (r *reader) caughtUp(ctx context.Context) error {
 	if r.listing || !r.complete {
 		return nil
 	}
-	return r.emit(ctx, change{readUpTo: r.source.clock.Now().Add(-clockDifference)})
+	return r.emit(ctx, change{readUpTo: r.source.clock.Now().Add(-ClockDifference)})
 }
 
 // prepare checks that the position belongs to the history of the API server, and loads

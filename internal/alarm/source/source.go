@@ -173,6 +173,9 @@ func (s *Source) Run(ctx context.Context, start Start, handle Handler) error {
 	remembered := newCounts()
 	defer remembered.close()
 	if err := remembered.load(start.Counts); err != nil {
+		if ctx.Err() != nil {
+			return nil
+		}
 		return err
 	}
 	r := newReader(s, start, remembered, changes)
@@ -187,6 +190,9 @@ func (s *Source) Run(ctx context.Context, start Start, handle Handler) error {
 	s.stopped()
 	return nil
 }
+
+// Position returns the newest position of the API server.
+func (s *Source) Position(ctx context.Context) (uint64, error) { return s.client.current(ctx) }
 
 // sleep waits for d, or until ctx ends.
 func (s *Source) sleep(ctx context.Context, d time.Duration) {

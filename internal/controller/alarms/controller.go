@@ -78,6 +78,7 @@ type Reconciler struct {
 	changes  Changes
 	// policies is nil for ClusterAlarms, which only administrators write.
 	policies *policies.Gate
+	begun    func() bool
 }
 
 // Dependencies of the reconcilers of both kinds.
@@ -94,8 +95,14 @@ type Dependencies struct {
 	Reporter func(kind string) *status.Reporter
 	// Policies reports whether Alarms can be in force.
 	Policies *policies.Gate
-	Clock    clock.PassiveClock
+	// Begun reports whether a position is stored, after which no Event is lost. No alarm is Ready
+	// before.
+	Begun func() bool
+	Clock clock.PassiveClock
 }
+
+// beginPause is the pause before an alarm that waits for a position is reconciled again.
+const beginPause = 100 * time.Millisecond
 
 // NewAlarm returns the Reconciler of Alarms.
 func NewAlarm(d Dependencies) *Reconciler {
@@ -118,6 +125,7 @@ func newReconciler(kind string, d Dependencies, newEmpty func() Object, newList 
 		kind: kind, newEmpty: newEmpty, newList: newList,
 		client: d.Client, live: d.Live, compiler: d.Compiler, alarms: d.Alarms, reporter: d.Reporter(kind), changes: d.Changes,
 		pace:   newPace(d.Clock),
+		begun:  d.Begun,
 		memory: newMemory(kind, d.Metrics, func(key kube.Key) { d.Alarms.Hold(key.String(), "") }),
 	}
 }
@@ -170,6 +178,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 			result, err := r.apply(ctx, object, key, r.namespaceUID)
 			if err == nil && result.Ready() && !result.Unchanged {
 				result = r.checkWords(ctx, object)
+			}
+			if err == nil && result.Ready() && !r.begun() {
+				return status.Result{Unchanged: true, RequeueAfter: beginPause}, nil
 			}
 			result.ResumedAt = resumedAt(object)
 			result.MuteFrom, result.MuteUntil = object.AlarmSpec().MuteTimes()
