@@ -23,6 +23,9 @@ var files embed.FS
 // commonRole is the name of the generated roles that every replica needs.
 const commonRole = "bongsu"
 
+// changesRoles are the roles for changes of objects, which alarms watch.
+var changesRoles = []string{"bongsu-changes", "bongsu-changes-builtin"}
+
 // RoleOf returns the name of the generated roles of a feature, and of their bindings.
 func RoleOf(f feature.Feature) string { return commonRole + "-" + string(f) }
 
@@ -103,6 +106,9 @@ func without(objects []*unstructured.Unstructured, chosen []feature.Feature) []*
 		if !slices.Contains(chosen, f) {
 			unwanted = append(unwanted, RoleOf(f))
 		}
+	}
+	if !slices.Contains(chosen, feature.Alarm) {
+		unwanted = append(unwanted, changesRoles...)
 	}
 	return slices.DeleteFunc(objects, func(o *unstructured.Unstructured) bool {
 		return o.GroupVersionKind().Group == "rbac.authorization.k8s.io" && slices.Contains(unwanted, o.GetName())

@@ -1,5 +1,5 @@
 // Manifests makes config a kustomize base: it writes the kustomization and the workload of the
-// Helm chart. It also writes the admission policies of receivers.
+// Helm chart. It also writes the admission policies of receivers, and labels the generated roles.
 // `make generate` runs it in the root of the repository:
 //
 //	go run ./hack/manifests
@@ -27,7 +27,7 @@ const (
 )
 
 func main() {
-	if err := errors.Join(writeReceiverPolicies(), writeBase()); err != nil {
+	if err := errors.Join(writeReceiverPolicies(), labelRoles(), writeBase()); err != nil {
 		fmt.Fprintln(os.Stderr, "manifests:", err)
 		os.Exit(1)
 	}
@@ -82,4 +82,28 @@ func write(name string, data []byte) error {
 		return err
 	}
 	return os.WriteFile(target, data, 0o644)
+}
+
+// labels are those of all objects of an installation. `bongsu uninstall` selects by part-of.
+const labels = "  labels: {app.kubernetes.io/name: bongsu, app.kubernetes.io/part-of: bongsu}\n"
+
+// labelRoles adds the labels to the roles that controller-gen wrote, which has no option for it.
+func labelRoles() error {
+	paths, err := filepath.Glob(filepath.Join(base, "rbac", "role-*.yaml"))
+	if err != nil {
+		return err
+	}
+	for _, path := range paths {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		const metadata = "\nmetadata:\n"
+		text = bytes.ReplaceAll(text, []byte(metadata+labels), []byte(metadata))
+		text = bytes.ReplaceAll(text, []byte(metadata), []byte(metadata+labels))
+		if err := os.WriteFile(path, text, 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
 }
