@@ -191,7 +191,7 @@ func TestOnlyTheRolesOfEnabledFeaturesAreRendered(t *testing.T) {
 		}
 		return names
 	}
-	all := roles(render(t, "ops"))
+	all := roles(render(t, "ops", "controllers={"+strings.Join(feature.Names(feature.All()), ",")+"}"))
 	for _, f := range feature.All() {
 		chosen := []feature.Feature{f}
 		if needed, extends := f.Needs(); extends {
@@ -208,6 +208,18 @@ func TestOnlyTheRolesOfEnabledFeaturesAreRendered(t *testing.T) {
 		}
 		if diff := cmp.Diff(want, roles(render(t, "ops", "controllers={"+strings.Join(feature.Names(chosen), ",")+"}"))); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", chosen, diff)
+		}
+	}
+}
+
+func TestNoDefaultRoleRunsCommandsInPodsOrReachesThem(t *testing.T) {
+	for _, o := range render(t, "ops") {
+		text, err := o.MarshalJSON()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if o.GroupVersionKind().Group == "rbac.authorization.k8s.io" && (strings.Contains(string(text), "pods/exec") || strings.Contains(string(text), "pods/proxy")) {
+			t.Errorf("%s %s: %s", o.GetKind(), o.GetName(), text)
 		}
 	}
 }

@@ -68,13 +68,16 @@ func (w *workload) account() string {
 	return w.pod.ServiceAccountName
 }
 
-// features returns the features in the workload's --controllers argument, or all features
-// without the argument.
+// features returns the features in the workload's --controllers argument, or the default without
+// the argument. Without a workload, they are all features, as with `bongsu local`.
 func (w *workload) features() ([]feature.Feature, error) {
+	if w == nil {
+		return feature.All(), nil
+	}
 	if names, found := w.list("--controllers="); found {
 		return feature.Parse(names)
 	}
-	return feature.All(), nil
+	return feature.Parse(options.Default().Controllers)
 }
 
 // protected returns the namespaces in the workload's --protected-namespaces argument, or the

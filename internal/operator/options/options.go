@@ -65,7 +65,7 @@ type Options struct {
 // Default returns the default options.
 func Default() Options {
 	return Options{
-		Controllers:         feature.Names(feature.All()),
+		Controllers:         feature.Names(feature.Default()),
 		DataDir:             "/var/lib/bongsu",
 		Namespace:           "bongsu-system",
 		ProtectedNamespaces: []string{metav1.NamespaceSystem},

@@ -121,7 +121,7 @@ func (r *Rule) Selects(s *corev1.Secret) bool {
 // Targets reports whether a namespace is a target.
 func (r *Rule) Targets(namespace string, set labels.Set) bool {
 	t := &r.Spec.Targets
-	return namespace != r.Namespace && namespace != r.Operator &&
+	return namespace != r.Namespace &&
 		(len(t.Names) == 0 || glob.MatchAny(t.Names, namespace)) &&
 		!r.excludes(namespace) &&
 		mayMatch(r.namespaces, set)
@@ -139,7 +139,9 @@ func (r *Rule) excludes(namespace string) bool {
 
 // Protects reports whether the operator may write no copies to a namespace, and may remove
 // none there.
-func (r *Rule) Protects(namespace string) bool { return slices.Contains(r.Protected, namespace) }
+func (r *Rule) Protects(namespace string) bool {
+	return namespace == r.Operator || slices.Contains(r.Protected, namespace)
+}
 
 func mayMatch(selector labels.Selector, set labels.Set) bool {
 	return selector == nil || selector.Matches(set)
@@ -166,7 +168,7 @@ func (r *Rule) InvalidTarget() string {
 	switch {
 	case slices.Contains(named, r.Namespace):
 		return "spec.targets.names contains the rule's own namespace: remove it"
-	case slices.Contains(named, r.Operator):
+	case slices.Contains(r.named(), r.Operator):
 		return "spec.targets.names contains the namespace of the operator, which gets no copies: remove it"
 	}
 	for _, name := range r.named() {
