@@ -74,34 +74,20 @@ func (w *workload) features() ([]feature.Feature, error) {
 	if w == nil {
 		return feature.All(), nil
 	}
-	if names, found := w.list("--controllers="); found {
-		return feature.Parse(names)
-	}
-	return feature.Parse(options.Default().Controllers)
+	return options.FeaturesOf(&w.pod)
 }
 
 // protected returns the namespaces in the workload's --protected-namespaces argument, or the
 // default without the argument.
 func (w *workload) protected() []string {
-	if names, found := w.list("--protected-namespaces="); found {
-		return names
-	}
-	return options.Default().ProtectedNamespaces
-}
-
-// list returns the list in an argument of the workload.
-func (w *workload) list(prefix string) (items []string, found bool) {
 	if w == nil {
-		return nil, false
+		return options.Default().ProtectedNamespaces
 	}
-	for _, container := range w.pod.Containers {
-		for _, arg := range container.Args {
-			if text, found := strings.CutPrefix(arg, prefix); found {
-				return slices.DeleteFunc(strings.Split(text, ","), func(s string) bool { return s == "" }), true
-			}
-		}
+	names, found := options.Argument(&w.pod, "--protected-namespaces=")
+	if !found {
+		return options.Default().ProtectedNamespaces
 	}
-	return nil, false
+	return slices.DeleteFunc(strings.Split(names, ","), func(s string) bool { return s == "" })
 }
 
 // namespaceLabels returns the labels of the operator's namespace; nil if it does not exist.
