@@ -23,8 +23,12 @@ var files embed.FS
 // commonRole is the name of the generated roles that every replica needs.
 const commonRole = "bongsu"
 
-// changesRoles are the roles for changes of objects, which alarms watch.
-var changesRoles = []string{"bongsu-changes", "bongsu-changes-builtin"}
+// ChangesRole is the role with the resources whose changes and states alarms can watch. It consists
+// of the rules of all roles with a label.
+const ChangesRole = commonRole + "-changes"
+
+// ChangesRoles returns the roles of an installation that ChangesRole consists of.
+func ChangesRoles() []string { return []string{ChangesRole + "-builtin", ChangesRole + "-configmaps"} }
 
 // RoleOf returns the name of the generated roles of a feature, and of their bindings.
 func RoleOf(f feature.Feature) string { return commonRole + "-" + string(f) }
@@ -108,7 +112,7 @@ func without(objects []*unstructured.Unstructured, chosen []feature.Feature) []*
 		}
 	}
 	if !slices.Contains(chosen, feature.Alarm) {
-		unwanted = append(unwanted, changesRoles...)
+		unwanted = append(append(unwanted, ChangesRole), ChangesRoles()...)
 	}
 	return slices.DeleteFunc(objects, func(o *unstructured.Unstructured) bool {
 		return o.GroupVersionKind().Group == "rbac.authorization.k8s.io" && slices.Contains(unwanted, o.GetName())

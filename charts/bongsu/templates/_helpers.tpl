@@ -15,7 +15,7 @@ app.kubernetes.io/part-of: bongsu
 {{- end }}
 {{- end }}
 
-{{/* Names of the roles of features that are not chosen, as a JSON list. */}}
+{{/* Names of the roles that the values do not choose, as a JSON list. */}}
 {{- define "bongsu.unusedRoles" -}}
 {{- $names := list }}
 {{- $chosen := .Values.controllers }}
@@ -27,7 +27,10 @@ app.kubernetes.io/part-of: bongsu
     {{- fail (printf "controllers: %s needs %s: add it, or remove %s" . $extended .) }}
   {{- end }}
 {{- end }}
-{{- if not (has "alarm" .Values.controllers) }}{{ $names = concat $names (list "bongsu-changes" "bongsu-changes-builtin") }}{{ end }}
+{{- $alarm := has "alarm" .Values.controllers }}
+{{- if not $alarm }}{{ $names = append $names "bongsu-changes" }}{{ end }}
+{{- if not (and $alarm .Values.alarms.changes.builtin) }}{{ $names = append $names "bongsu-changes-builtin" }}{{ end }}
+{{- if not (and $alarm .Values.alarms.changes.configMaps) }}{{ $names = append $names "bongsu-changes-configmaps" }}{{ end }}
 {{- toJson $names }}
 {{- end }}
 

@@ -122,6 +122,7 @@ func Everything(namespace string) (Manifests, error) {
 	for _, persistent := range []bool{false, true} {
 		objects, err := Render(namespace, map[string]any{
 			"metrics": monitored, "persistence": map[string]any{"enabled": persistent}, "controllers": everyFeature,
+			"alarms": map[string]any{"changes": map[string]any{"configMaps": true}},
 		})
 		if err != nil {
 			return nil, err

@@ -191,7 +191,8 @@ func TestOnlyTheRolesOfEnabledFeaturesAreRendered(t *testing.T) {
 		}
 		return names
 	}
-	all := roles(render(t, "ops", "controllers={"+strings.Join(feature.Names(feature.All()), ",")+"}"))
+	const everyChange = "alarms.changes.configMaps=true"
+	all := roles(render(t, "ops", everyChange, "controllers={"+strings.Join(feature.Names(feature.All()), ",")+"}"))
 	for _, f := range feature.All() {
 		chosen := []feature.Feature{f}
 		if needed, extends := f.Needs(); extends {
@@ -206,9 +207,30 @@ func TestOnlyTheRolesOfEnabledFeaturesAreRendered(t *testing.T) {
 		if len(want) == len(all) {
 			t.Fatalf("there are only roles of %s: %v", chosen, all)
 		}
-		if diff := cmp.Diff(want, roles(render(t, "ops", "controllers={"+strings.Join(feature.Names(chosen), ",")+"}"))); diff != "" {
+		if diff := cmp.Diff(want, roles(render(t, "ops", everyChange, "controllers={"+strings.Join(feature.Names(chosen), ",")+"}"))); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", chosen, diff)
 		}
+	}
+}
+
+func TestAValueChoosesWhatAlarmsOnChangesCanWatch(t *testing.T) {
+	for name, tc := range map[string]struct{ settings, want []string }{
+		"default":    {nil, []string{"bongsu-changes", "bongsu-changes-builtin"}},
+		"nothing":    {[]string{"alarms.changes.builtin=false"}, []string{"bongsu-changes"}},
+		"ConfigMaps": {[]string{"alarms.changes.configMaps=true"}, []string{"bongsu-changes", "bongsu-changes-builtin", "bongsu-changes-configmaps"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var got []string
+			for _, o := range render(t, "ops", tc.settings...) {
+				if o.GetKind() == "ClusterRole" && strings.HasPrefix(o.GetName(), "bongsu-changes") {
+					got = append(got, o.GetName())
+				}
+			}
+			slices.Sort(got)
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
 	}
 }
 
