@@ -176,13 +176,13 @@ func generatedPermissions(role string) (map[string]bool, error) {
 	if err != nil {
 		return nil, err
 	}
-	name := config.Roles(nil)[0]
+	names := config.Roles(nil)
 	if role != "common" {
-		name = config.RoleOf(feature.Feature(role))
+		names = config.Roles([]feature.Feature{feature.Feature(role)})[1:]
 	}
 	found := map[string]bool{}
 	for _, o := range objects {
-		if o.GetName() != name || !slices.Contains([]string{"Role", "ClusterRole"}, o.GetKind()) {
+		if !slices.Contains(names, o.GetName()) || !slices.Contains([]string{"Role", "ClusterRole"}, o.GetKind()) {
 			continue
 		}
 		var typed rbacv1.Role // a ClusterRole has the same rules

@@ -72,14 +72,14 @@ func TestEveryOptionHasAValue(t *testing.T) {
 	got, flags := parse(t, render(t, "ops", "controllers={alarm}", `clusterName=prod\, east`, "alarms.deliveryMaxAge=2h",
 		"alarms.allowedReceiverAddresses={10.20.0.0/16,fd00::/8}", "alarms.deniedReceiverAddresses={203.0.113.0/24,2600::/32}",
 		"alarms.allowedReceiverHosts={hooks.slack.com,*.example.com,2600::1}", "alarms.smtpHelloName=bongsu.example.com", "alarms.outboxMaxSize=64Mi", "alarms.heartbeatInterval=5m",
-		"jupyter.image=lab:1", "appService.image=cache:1", "protectedNamespaces={kube-system,payments}", "metrics.secure=false", "secretShare.defaultRule=false"))
+		"jupyter.image=lab:1", "appService.image=cache:1", "protectedNamespaces={kube-system,payments}", "metrics.secure=false", "secretShare.defaultRule=false", "secretShare.namespaces={shop,vault}"))
 	want := options.Options{
 		Controllers: []string{"alarm"}, DataDir: "/var/lib/bongsu", LeaderElect: true, Namespace: "ops", ClusterName: "prod, east",
 		MetricsAddress: ":8080", HealthAddress: ":8081", AllowedAddresses: []string{"10.20.0.0/16", "fd00::/8"},
 		DeniedAddresses: []string{"203.0.113.0/24", "2600::/32"}, AllowedHosts: []string{"hooks.slack.com", "*.example.com", "2600::1"},
 		DeliveryMaxAge: 2 * time.Hour, HeartbeatInterval: 5 * time.Minute, SMTPHelloName: "bongsu.example.com", JupyterImage: "lab:1", AppServiceImage: "cache:1",
 		OutboxMaxBytes:      resource.QuantityValue{Quantity: resource.MustParse("64Mi")},
-		ProtectedNamespaces: []string{"kube-system", "payments"},
+		ProtectedNamespaces: []string{"kube-system", "payments"}, ShareNamespaces: []string{"shop", "vault"},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -201,7 +201,8 @@ func TestOnlyTheRolesOfEnabledFeaturesAreRendered(t *testing.T) {
 		want := slices.DeleteFunc(slices.Clone(all), func(name string) bool {
 			return slices.ContainsFunc(feature.All(), func(c feature.Feature) bool {
 				ofChanges := c == feature.Alarm && strings.Contains(name, " bongsu-changes")
-				return !slices.Contains(chosen, c) && (ofChanges || strings.HasSuffix(name, " bongsu-"+string(c)))
+				ofShares := c == feature.SecretShare && strings.HasSuffix(name, " "+config.ShareSecretsRole)
+				return !slices.Contains(chosen, c) && (ofChanges || ofShares || strings.HasSuffix(name, " bongsu-"+string(c)))
 			})
 		})
 		if len(want) == len(all) {
@@ -231,6 +232,18 @@ func TestAValueChoosesWhatAlarmsOnChangesCanWatch(t *testing.T) {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+func TestSharedSecretsOfSomeNamespacesNeedNoClusterRoleBinding(t *testing.T) {
+	var got []string
+	for _, o := range render(t, "ops", "controllers={secretshare}", "secretShare.namespaces={shop,vault}") {
+		if role, _, _ := unstructured.NestedString(o.Object, "roleRef", "name"); role == config.ShareSecretsRole {
+			got = append(got, o.GetKind()+" "+o.GetNamespace())
+		}
+	}
+	if diff := cmp.Diff([]string{"RoleBinding shop", "RoleBinding vault"}, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 

@@ -140,9 +140,13 @@ func TestSurplusPermissionsAreNamed(t *testing.T) {
 		result := run(t, c.RESTConfig(), clock.RealClock{})["surplus permissions"]
 		return result.Message
 	}
-	args := func(controllers string) {
+	args := func(controllers string, more ...string) {
+		list := `"--controllers=` + controllers + `"`
+		for _, arg := range more {
+			list += `,"` + arg + `"`
+		}
 		d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "bongsu-system", Name: "bongsu"}}
-		patch := fmt.Appendf(nil, `[{"op":"replace","path":"/spec/template/spec/containers/0/args","value":["--controllers=%s"]}]`, controllers)
+		patch := fmt.Appendf(nil, `[{"op":"replace","path":"/spec/template/spec/containers/0/args","value":[%s]}]`, list)
 		g.Expect(c.Client.Patch(t.Context(), d, client.RawPatch("application/json-patch+json", patch))).To(Succeed())
 	}
 	all := strings.Join(feature.Names(feature.All()), ",")
@@ -156,8 +160,10 @@ func TestSurplusPermissionsAreNamed(t *testing.T) {
 	args("secretshare,jupyter,appservice,appservice-exec,appservice-proxy")
 	g.Expect(surplus()).To(And(ContainSubstring("ClusterRoleBinding bongsu-alarm ("), Not(ContainSubstring("ClusterRoleBinding bongsu-secretshare"))))
 
-	args(all)
 	namespace := c.Namespace(t, nil)
+	args(all, "--share-namespaces="+namespace)
+	g.Expect(surplus()).To(ContainSubstring("ClusterRoleBinding bongsu-secretshare-secrets ("))
+	args(all)
 	account := rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: "bongsu-system", Name: "bongsu"}
 	bind := func(role string) *rbacv1.RoleBinding {
 		o := &rbacv1.RoleBinding{

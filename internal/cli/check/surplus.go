@@ -25,7 +25,7 @@ func (c *Checker) surplus(ctx context.Context, w *workload, installed bool) pref
 	if installed {
 		chosen, err := w.features()
 		if err == nil {
-			needed, err = newNeededRules(c.namespace, chosen)
+			needed, err = newNeededRules(c.namespace, chosen, w.shareNamespaces())
 		}
 		if err != nil {
 			return preflight.Unknown(check, err)
@@ -92,18 +92,21 @@ type neededRules struct {
 	manifests []*unstructured.Unstructured
 	// everywhere and inNamespace are permissions in all namespaces and in the operator's.
 	everywhere, inNamespace map[string]bool
+	// inShares are the permissions in the namespaces of shared Secrets, if these are not all.
+	inShares map[string]bool
+	shares   []string
 	// receivers allows roles in namespaces to read the Secrets of receivers: docs/install.md.
 	receivers bool
 }
 
-func newNeededRules(namespace string, chosen []feature.Feature) (*neededRules, error) {
+func newNeededRules(namespace string, chosen []feature.Feature, shares []string) (*neededRules, error) {
 	manifests, err := config.RBAC(chosen)
 	if err != nil {
 		return nil, err
 	}
 	n := &neededRules{
 		namespace: namespace, manifests: manifests, everywhere: map[string]bool{}, inNamespace: map[string]bool{},
-		receivers: slices.Contains(chosen, feature.Alarm),
+		inShares: map[string]bool{}, shares: shares, receivers: slices.Contains(chosen, feature.Alarm),
 	}
 	for _, o := range manifests {
 		into := n.everywhere
@@ -114,6 +117,8 @@ func newNeededRules(namespace string, chosen []feature.Feature) (*neededRules, e
 			into = n.inNamespace
 		case o.GetKind() != "ClusterRole":
 			continue
+		case o.GetName() == config.ShareSecretsRole && len(shares) > 0:
+			into = n.inShares
 		}
 		var role rbacv1.Role // a ClusterRole has the same rules
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &role); err != nil {
@@ -143,7 +148,8 @@ func (n *neededRules) without(namespace string, rules []rbacv1.PolicyRule) []str
 		unnamed.name = ""
 		isNeeded := func(in map[string]bool) bool { return in[p.key()] || in[unnamed.key()] }
 		ofReceiver := n.receivers && namespace != "" && p.verb == "get" && p.group == "" && p.resource == "secrets"
-		if isNeeded(n.everywhere) || namespace == n.namespace && isNeeded(n.inNamespace) || ofReceiver {
+		ofShare := isNeeded(n.inShares) && slices.Contains(n.shares, namespace)
+		if ofShare || isNeeded(n.everywhere) || namespace == n.namespace && isNeeded(n.inNamespace) || ofReceiver {
 			continue
 		}
 		if text := p.String(); !slices.Contains(surplus, text) {

@@ -80,14 +80,26 @@ func (w *workload) features() ([]feature.Feature, error) {
 // protected returns the namespaces in the workload's --protected-namespaces argument, or the
 // default without the argument.
 func (w *workload) protected() []string {
+	if names, found := w.list("--protected-namespaces="); found {
+		return names
+	}
+	return options.Default().ProtectedNamespaces
+}
+
+// shareNamespaces returns the namespaces in the workload's --share-namespaces argument; none means
+// all.
+func (w *workload) shareNamespaces() []string {
+	names, _ := w.list("--share-namespaces=")
+	return names
+}
+
+// list returns the list in an argument of the workload.
+func (w *workload) list(prefix string) (items []string, found bool) {
 	if w == nil {
-		return options.Default().ProtectedNamespaces
+		return nil, false
 	}
-	names, found := options.Argument(&w.pod, "--protected-namespaces=")
-	if !found {
-		return options.Default().ProtectedNamespaces
-	}
-	return slices.DeleteFunc(strings.Split(names, ","), func(s string) bool { return s == "" })
+	text, found := options.Argument(&w.pod, prefix)
+	return slices.DeleteFunc(strings.Split(text, ","), func(s string) bool { return s == "" }), found
 }
 
 // namespaceLabels returns the labels of the operator's namespace; nil if it does not exist.

@@ -32,6 +32,9 @@ type Options struct {
 	// ProtectedNamespaces are the namespaces in which the operator writes only Events and
 	// statuses.
 	ProtectedNamespaces []string
+	// ShareNamespaces are the namespaces of the sources and targets of shared Secrets. Empty means
+	// all, for which the operator needs the permission to read and write all Secrets.
+	ShareNamespaces []string
 	// DefaultShare creates the ClusterSecretShare secretsync at the first start in a cluster.
 	DefaultShare bool
 	// ClusterName is the name in messages. If it is empty, the name is derived from the
@@ -93,6 +96,8 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 		"`namespace` of the operator's own objects (Lease, checkpoint)")
 	flags.StringSliceVar(&o.ProtectedNamespaces, "protected-namespaces", o.ProtectedNamespaces,
 		"`namespaces` in which the operator writes only Events and statuses; the admission policies must name the same")
+	flags.StringSliceVar(&o.ShareNamespaces, "share-namespaces", o.ShareNamespaces,
+		"`namespaces` of the sources and targets of shared Secrets (default: all)")
 	flags.BoolVar(&o.DefaultShare, "default-share", o.DefaultShare,
 		"create the ClusterSecretShare secretsync at the first start in a cluster")
 	flags.StringVar(&o.ClusterName, "cluster-name", o.ClusterName,
@@ -148,6 +153,11 @@ func (o *Options) Validate() error {
 	for _, namespace := range o.ProtectedNamespaces {
 		if len(validation.IsDNS1123Label(namespace)) > 0 {
 			errs = append(errs, fmt.Errorf("--protected-namespaces: %q is not a namespace", namespace))
+		}
+	}
+	for _, namespace := range o.ShareNamespaces {
+		if len(validation.IsDNS1123Label(namespace)) > 0 {
+			errs = append(errs, fmt.Errorf("--share-namespaces: %q is not a namespace", namespace))
 		}
 	}
 	if o.JupyterImage == "" {
