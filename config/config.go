@@ -23,6 +23,17 @@ var files embed.FS
 // commonRole is the name of the generated roles that every replica needs.
 const commonRole = "bongsu"
 
+// ChangesRole is the role with the resources whose changes and states alarms can watch. It consists
+// of the rules of all roles with a label.
+const ChangesRole = commonRole + "-changes"
+
+// ChangesRoles returns the roles of an installation that ChangesRole consists of.
+func ChangesRoles() []string { return []string{ChangesRole + "-builtin", ChangesRole + "-configmaps"} }
+
+// ShareSecretsRole is the role with which the feature SecretShare reads and writes Secrets. An
+// installation binds it in all namespaces, or in those that a value names.
+const ShareSecretsRole = commonRole + "-secretshare-secrets"
+
 // RoleOf returns the name of the generated roles of a feature, and of their bindings.
 func RoleOf(f feature.Feature) string { return commonRole + "-" + string(f) }
 
@@ -32,6 +43,9 @@ func Roles(chosen []feature.Feature) []string {
 	names := []string{commonRole}
 	for _, f := range chosen {
 		names = append(names, RoleOf(f))
+		if f == feature.SecretShare {
+			names = append(names, ShareSecretsRole)
+		}
 	}
 	return names
 }
@@ -103,6 +117,12 @@ func without(objects []*unstructured.Unstructured, chosen []feature.Feature) []*
 		if !slices.Contains(chosen, f) {
 			unwanted = append(unwanted, RoleOf(f))
 		}
+	}
+	if !slices.Contains(chosen, feature.SecretShare) {
+		unwanted = append(unwanted, ShareSecretsRole)
+	}
+	if !slices.Contains(chosen, feature.Alarm) {
+		unwanted = append(append(unwanted, ChangesRole), ChangesRoles()...)
 	}
 	return slices.DeleteFunc(objects, func(o *unstructured.Unstructured) bool {
 		return o.GroupVersionKind().Group == "rbac.authorization.k8s.io" && slices.Contains(unwanted, o.GetName())

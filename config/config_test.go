@@ -67,6 +67,34 @@ func TestTheRolesEditAndViewIncludeAllNamespacedKinds(t *testing.T) {
 	}
 }
 
+// `bongsu uninstall` finds the objects of an installation by their labels, also if they were
+// applied with kubectl.
+func TestAllManifestsHaveTheLabelsOfAnInstallation(t *testing.T) {
+	objects, err := config.Objects(feature.All())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range objects {
+		if labels := o.GetLabels(); labels["app.kubernetes.io/name"] != "bongsu" || labels["app.kubernetes.io/part-of"] != "bongsu" {
+			t.Errorf("%s %s has the labels %v", o.GetKind(), o.GetName(), labels)
+		}
+	}
+}
+
+// Argo CD would delete all objects of the kinds together with the CRDs.
+func TestArgoCDDoesNotDeleteTheCRDs(t *testing.T) {
+	objects, err := config.Objects(feature.All())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range objects {
+		got := o.GetAnnotations()["argocd.argoproj.io/sync-options"]
+		if o.GetKind() == "CustomResourceDefinition" && got != "Prune=false,Delete=false" {
+			t.Errorf("%s has the sync options %q", o.GetName(), got)
+		}
+	}
+}
+
 // isScaled reports whether a kind has the subresource scale.
 func isScaled(crd *unstructured.Unstructured) bool {
 	versions, _, _ := unstructured.NestedSlice(crd.Object, "spec", "versions")

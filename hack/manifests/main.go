@@ -1,5 +1,5 @@
 // Manifests makes config a kustomize base: it writes the kustomization and the workload of the
-// Helm chart. It also writes the admission policies of receivers.
+// Helm chart. It also writes the admission policies of receivers, and labels the generated roles.
 // `make generate` runs it in the root of the repository:
 //
 //	go run ./hack/manifests
@@ -13,6 +13,9 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/bongsu-io/bongsu/config"
 	"github.com/bongsu-io/bongsu/internal/cli/chart"
@@ -27,7 +30,7 @@ const (
 )
 
 func main() {
-	if err := errors.Join(writeReceiverPolicies(), writeBase()); err != nil {
+	if err := errors.Join(writeReceiverPolicies(), labelRoles(), writeBase()); err != nil {
 		fmt.Fprintln(os.Stderr, "manifests:", err)
 		os.Exit(1)
 	}
@@ -48,12 +51,13 @@ func writeBase() error {
 	if err := chart.WriteYAML(&text, chart.Workload(objects)); err != nil {
 		return err
 	}
-	list, err := kustomization()
+	list, err := kustomization(objects)
 	return errors.Join(err, write(workload, text.Bytes()), write("kustomization.yaml", list))
 }
 
-// kustomization lists all files of the base, because kustomize has no globs.
-func kustomization() ([]byte, error) {
+// kustomization lists the files of the base, because kustomize has no globs. It omits those of
+// features that are off by default.
+func kustomization(installed chart.Manifests) ([]byte, error) {
 	var text bytes.Buffer
 	text.WriteString(`# Generated. To install everything: kubectl apply -k config
 apiVersion: kustomize.config.k8s.io/v1beta1
@@ -69,11 +73,32 @@ resources:
 			return nil, err
 		}
 		for _, name := range names {
-			fmt.Fprintf(&text, "- %s\n", name)
+			wanted, err := isInstalled(name, installed)
+			if err != nil {
+				return nil, err
+			}
+			if wanted {
+				fmt.Fprintf(&text, "- %s\n", name)
+			}
 		}
 	}
 	fmt.Fprintf(&text, "- %s\n", workload)
 	return text.Bytes(), nil
+}
+
+// isInstalled reports whether an installation with the default values has an object of a file.
+func isInstalled(name string, installed chart.Manifests) (bool, error) {
+	f, err := config.Files().Open(name)
+	if err != nil {
+		return false, err
+	}
+	defer func() { _ = f.Close() }()
+	objects, err := config.Decode(f)
+	return slices.ContainsFunc(objects, func(o *unstructured.Unstructured) bool {
+		return slices.ContainsFunc(installed, func(other *unstructured.Unstructured) bool {
+			return o.GetKind() == other.GetKind() && o.GetName() == other.GetName()
+		})
+	}), err
 }
 
 func write(name string, data []byte) error {
@@ -82,4 +107,28 @@ func write(name string, data []byte) error {
 		return err
 	}
 	return os.WriteFile(target, data, 0o644)
+}
+
+// labels are those of all objects of an installation. `bongsu uninstall` selects by part-of.
+const labels = "  labels: {app.kubernetes.io/name: bongsu, app.kubernetes.io/part-of: bongsu}\n"
+
+// labelRoles adds the labels to the roles that controller-gen wrote, which has no option for it.
+func labelRoles() error {
+	paths, err := filepath.Glob(filepath.Join(base, "rbac", "role-*.yaml"))
+	if err != nil {
+		return err
+	}
+	for _, path := range paths {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		const metadata = "\nmetadata:\n"
+		text = bytes.ReplaceAll(text, []byte(metadata+labels), []byte(metadata))
+		text = bytes.ReplaceAll(text, []byte(metadata), []byte(metadata+labels))
+		if err := os.WriteFile(path, text, 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -34,6 +34,9 @@ func permissionsPage(sets []string) func(*bytes.Buffer) error {
 				return fmt.Errorf("role %s: %w", role, err)
 			}
 		}
+		if err := writeChanges(w); err != nil {
+			return err
+		}
 		return checkAllMarkersUsed(sets)
 	}
 }
@@ -83,6 +86,35 @@ func writeRole(w *bytes.Buffer, role string, grants []grant) error {
 		}
 		fmt.Fprintf(w, "| %s | %s | %s | %s | %s |\n",
 			codes(g.groups), codes(g.resources), strings.Join(g.verbs, ", "), where, escape(g.reason))
+	}
+	fmt.Fprintln(w)
+	return nil
+}
+
+// writeChanges describes the roles with the resources that alarms can watch.
+func writeChanges(w *bytes.Buffer) error {
+	fmt.Fprintf(w, "## With `alarm`, for changes and states of objects\n\n"+
+		"Role `%s`: [changes.yaml](../../config/rbac/changes.yaml). It consists of the rules of all ClusterRoles with the label `bongsu.io/aggregate-to-alarms: \"true\"`. "+
+		"The operator watches a resource only while an alarm names it. But its token can list all of these at any time.\n\n"+
+		"| role | value | API group | resources | verbs | namespaces |\n|---|---|---|---|---|---|\n", config.ChangesRole)
+	objects, err := config.RBAC([]feature.Feature{feature.Alarm})
+	if err != nil {
+		return err
+	}
+	for i, name := range config.ChangesRoles() {
+		value := []string{"`alarms.changes.builtin`, on by default", "`alarms.changes.configMaps`, off by default"}[i]
+		for _, o := range objects {
+			if o.GetName() != name {
+				continue
+			}
+			var role rbacv1.ClusterRole
+			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &role); err != nil {
+				return err
+			}
+			for _, rule := range role.Rules {
+				fmt.Fprintf(w, "| `%s` | %s | %s | %s | %s | all |\n", name, value, codes(rule.APIGroups), codes(rule.Resources), strings.Join(rule.Verbs, ", "))
+			}
+		}
 	}
 	fmt.Fprintln(w)
 	return nil
@@ -144,13 +176,13 @@ func generatedPermissions(role string) (map[string]bool, error) {
 	if err != nil {
 		return nil, err
 	}
-	name := config.Roles(nil)[0]
+	names := config.Roles(nil)
 	if role != "common" {
-		name = config.RoleOf(feature.Feature(role))
+		names = config.Roles([]feature.Feature{feature.Feature(role)})[1:]
 	}
 	found := map[string]bool{}
 	for _, o := range objects {
-		if o.GetName() != name || !slices.Contains([]string{"Role", "ClusterRole"}, o.GetKind()) {
+		if !slices.Contains(names, o.GetName()) || !slices.Contains([]string{"Role", "ClusterRole"}, o.GetKind()) {
 			continue
 		}
 		var typed rbacv1.Role // a ClusterRole has the same rules

@@ -3,7 +3,8 @@
 // optional, because the template is merged into a pod that has some. It limits the lists of a
 // template, and numbers that Go cannot read. Outside of templates, it gives quantities a rule
 // with a message, instead of a pattern. A reference to a Secret gets its namespace in a
-// ClusterAlarmReceiver only. `make generate` runs it:
+// ClusterAlarmReceiver only. Each CRD gets the labels of an installation, and an annotation
+// that keeps Argo CD from deleting it. `make generate` runs it:
 //
 //	go run ./hack/trimcrd config/crd
 package main
@@ -57,15 +58,14 @@ func trimFile(path string) error {
 	return os.WriteFile(path, after, 0o644)
 }
 
-// trim returns the trimmed CRD. One without a pod template, a number to limit or a reference to a
-// receiver's Secret is not changed.
+// trim returns the trimmed CRD. A document that needs no change stays as it is, byte for byte.
 func trim(before []byte) ([]byte, error) {
 	var crd map[string]any
 	if err := yaml.Unmarshal(before, &crd); err != nil {
 		return nil, err
 	}
-	bounded, scoped := boundNumbers(crd, false), scopeReferences(crd)
-	if !trimTemplates(crd) && !bounded && !scoped {
+	bounded, scoped, marked := boundNumbers(crd, false), scopeReferences(crd), mark(crd)
+	if !trimTemplates(crd) && !bounded && !scoped && !marked {
 		return before, nil
 	}
 	after, err := yaml.Marshal(crd)

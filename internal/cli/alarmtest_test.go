@@ -565,7 +565,7 @@ func TestAlarmTestReadsTheObjectsThatTheAlarmNames(t *testing.T) {
 
 func TestAlarmTestNotesFieldsWithoutAValueInAnyObject(t *testing.T) {
 	c := cluster.Shared(t)
-	c.AllowChanges(t, "bongsu-changes-builtin")
+	c.AllowChanges(t, "bongsu-changes-configmaps")
 	ns := c.Namespace(t, nil)
 	create(t, c, "AlarmReceiver", ns, "ops", "log: {}")
 	object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "settings"}, Data: map[string]string{"mode": "a"}}

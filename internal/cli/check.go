@@ -36,8 +36,8 @@ func newCheck() *cobra.Command {
 permissions to install.
 
 If Bongsu is installed, check also the installation. Its kinds and admission policies
-must match this version, and the operator must have its permissions. A replica must
-lead, and receivers must be Ready.
+must match this version, and the operator must have its permissions, and no others. A
+replica must lead, and receivers must be Ready.
 
 Each line is ok, warn or fail, with a sentence that says what to do. The command uses
 your own permissions, changes nothing and reads no Secret. It prints a warning for

@@ -31,10 +31,12 @@ func newUninstall() *cobra.Command {
 		Use:   "uninstall",
 		Short: "Remove the operator, and optionally the objects of users",
 		Long: `Remove the operator from a cluster: its workload, permissions, admission policies and
-state. This works for every way of installation. The kinds and the objects of users
-remain, with copies of Secrets, notebooks and apps. The command removes the operator's
-finalizers, so that you can delete all objects without the operator. Copies of Secrets
-then remain, and no backups are made.
+state. This works for every way of installation. The command removes all bindings of
+roles to the operator's service account, also those that others created.
+
+The kinds and the objects of users remain, with copies of Secrets, notebooks and apps.
+The command removes the operator's finalizers, so that you can delete all objects without
+the operator. Copies of Secrets then remain, and no backups are made.
 
 With --delete-data, delete the objects of users first. The operator still runs then: it
 removes copies and makes backups. The command also deletes retained claims of notebooks

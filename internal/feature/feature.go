@@ -35,6 +35,12 @@ func All() []Feature {
 	return []Feature{Alarm, AlarmSecrets, SecretShare, Jupyter, AppService, AppServiceExec, AppServiceProxy}
 }
 
+// Default returns the features that run unless users choose others. It excludes those that can
+// run commands in every pod, or send requests to every pod.
+func Default() []Feature {
+	return slices.DeleteFunc(All(), func(f Feature) bool { return f == AppServiceExec || f == AppServiceProxy })
+}
+
 // Needs returns the feature that f extends, and false if f extends none.
 func (f Feature) Needs() (Feature, bool) {
 	switch f {

@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -31,7 +32,8 @@ type SecretMeta struct {
 	Held []string
 }
 
-// SecretHandler handles the changes of all Secrets of the cluster.
+// SecretHandler handles the changes of all Secrets of the cluster, or of the namespaces of a
+// SecretStream.
 type SecretHandler interface {
 	// OnUpdate is called for each Secret that was created, updated or listed.
 	OnUpdate(ctx context.Context, s SecretMeta)
@@ -44,45 +46,150 @@ type SecretHandler interface {
 
 // SecretStream watches the metadata of all Secrets, because a role cannot be limited to
 // names that are not known in advance. It stores none of them. Its memory does not grow
-// with the number of Secrets.
+// with the number of Secrets, apart from the time until all namespaces were listed.
 type SecretStream struct {
-	client   metadata.Interface
-	handlers []SecretHandler
+	client     metadata.Interface
+	namespaces []string
+	handlers   []SecretHandler
 }
 
-// NewSecretStream returns a SecretStream that calls the handlers one after the other.
-func NewSecretStream(c metadata.Interface, handlers ...SecretHandler) *SecretStream {
-	return &SecretStream{client: c, handlers: handlers}
+// NewSecretStream returns a SecretStream that calls the handlers one after the other. It watches
+// the Secrets of these namespaces, or of all if there are none.
+func NewSecretStream(c metadata.Interface, namespaces []string, handlers ...SecretHandler) *SecretStream {
+	if len(namespaces) == 0 {
+		namespaces = []string{metav1.NamespaceAll}
+	}
+	return &SecretStream{client: c, namespaces: namespaces, handlers: handlers}
 }
 
 // Start watches until ctx ends. It is a manager.Runnable.
 func (s *SecretStream) Start(ctx context.Context) error {
-	secrets := s.client.Resource(corev1.SchemeGroupVersion.WithResource("secrets"))
-	lw := &cache.ListWatch{
-		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-			return secrets.List(ctx, o)
-		},
-		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-			return secrets.Watch(ctx, o)
-		},
+	first := newFirstLists(s.namespaces)
+	var running sync.WaitGroup
+	for _, namespace := range s.namespaces {
+		store := reflectorStore{ctx, namespace, first, s.handlers}
+		secrets := s.client.Resource(corev1.SchemeGroupVersion.WithResource("secrets")).Namespace(namespace)
+		lw := &cache.ListWatch{
+			ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+				list, err := secrets.List(ctx, o)
+				if apierrors.IsForbidden(err) {
+					store.unreadable()
+				}
+				return list, err
+			},
+			WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+				return secrets.Watch(ctx, o)
+			},
+		}
+		reflector := cache.NewReflectorWithOptions(lw, &metav1.PartialObjectMetadata{}, store, cache.ReflectorOptions{Name: "secrets"})
+		running.Go(func() { reflector.RunWithContext(ctx) })
 	}
-	reflector := cache.NewReflectorWithOptions(lw, &metav1.PartialObjectMetadata{}, reflectorStore{ctx, s.handlers},
-		cache.ReflectorOptions{Name: "secrets"})
-	reflector.RunWithContext(ctx)
+	running.Wait()
 	return nil
 }
 
-// reflectorStore passes the changes from the reflector to the handlers.
+// firstLists joins the first lists of several namespaces, so that handlers get all of them as one. It
+// is safe for concurrent use.
+type firstLists struct {
+	mu sync.Mutex
+	// missing are the namespaces that were not listed yet.
+	missing map[string]bool
+	// exist are the Secrets of the others. It is nil once no namespace is missing.
+	exist map[types.NamespacedName]struct{}
+	// unread are the namespaces that the operator may not read. Nothing is known about them.
+	unread map[string]bool
+}
+
+func newFirstLists(namespaces []string) *firstLists {
+	f := &firstLists{missing: map[string]bool{}, exist: map[types.NamespacedName]struct{}{}, unread: map[string]bool{}}
+	for _, namespace := range namespaces {
+		f.missing[namespace] = true
+	}
+	return f
+}
+
+// listed records a list, and returns which Secrets exist, for the handlers. It returns nil until all
+// namespaces were listed.
+func (f *firstLists) listed(namespace string, exist map[types.NamespacedName]struct{}) func(types.NamespacedName) bool {
+	delete(f.unread, namespace)
+	if len(f.missing) == 0 {
+		return func(name types.NamespacedName) bool {
+			_, ok := exist[name]
+			return ok || namespace != metav1.NamespaceAll && name.Namespace != namespace
+		}
+	}
+	for name := range exist {
+		f.exist[name] = struct{}{}
+	}
+	delete(f.missing, namespace)
+	return f.all()
+}
+
+// all returns which Secrets exist, if no namespace is missing.
+func (f *firstLists) all() func(types.NamespacedName) bool {
+	if len(f.missing) > 0 {
+		return nil
+	}
+	exist, unread := f.exist, maps.Clone(f.unread)
+	f.exist = nil
+	return func(name types.NamespacedName) bool {
+		_, ok := exist[name]
+		return ok || unread[name.Namespace]
+	}
+}
+
+// set records a change of a Secret while a namespace is missing.
+func (f *firstLists) set(name types.NamespacedName, exists bool) {
+	switch {
+	case f.exist == nil:
+	case exists:
+		f.exist[name] = struct{}{}
+	default:
+		delete(f.exist, name)
+	}
+}
+
+// reflectorStore passes the changes of a namespace from the reflector to the handlers.
 type reflectorStore struct {
-	ctx      context.Context // that of Start: the methods of the interface have none
-	handlers []SecretHandler
+	ctx       context.Context // that of Start: the methods of the interface have none
+	namespace string
+	first     *firstLists
+	handlers  []SecretHandler
+}
+
+// unreadable reports that the operator may not read the namespace. The others do not wait for it.
+// The reflector retries.
+func (s reflectorStore) unreadable() {
+	s.first.mu.Lock()
+	defer s.first.mu.Unlock()
+	if s.namespace == metav1.NamespaceAll || !s.first.missing[s.namespace] {
+		return
+	}
+	s.first.unread[s.namespace] = true
+	delete(s.first.missing, s.namespace)
+	if exists := s.first.all(); exists != nil {
+		s.onList(exists)
+	}
+}
+
+func (s reflectorStore) onList(exists func(types.NamespacedName) bool) {
+	for _, h := range s.handlers {
+		h.OnList(s.ctx, exists)
+	}
 }
 
 // Add implements cache.ReflectorStore.
-func (s reflectorStore) Add(o any) error { return s.onUpdate(o) }
+func (s reflectorStore) Add(o any) error { return s.Update(o) }
 
 // Update implements cache.ReflectorStore.
-func (s reflectorStore) Update(o any) error { return s.onUpdate(o) }
+func (s reflectorStore) Update(o any) error {
+	s.first.mu.Lock()
+	defer s.first.mu.Unlock()
+	if m, err := meta.Accessor(o); err == nil {
+		s.first.set(nameOf(m), true)
+	}
+	return s.onUpdate(o)
+}
 
 // Delete implements cache.ReflectorStore.
 func (s reflectorStore) Delete(o any) error {
@@ -90,6 +197,9 @@ func (s reflectorStore) Delete(o any) error {
 	if err != nil {
 		return err
 	}
+	s.first.mu.Lock()
+	defer s.first.mu.Unlock()
+	s.first.set(nameOf(m), false)
 	for _, h := range s.handlers {
 		h.OnDelete(s.ctx, nameOf(m))
 	}
@@ -101,6 +211,8 @@ func (s reflectorStore) Resync() error { return nil }
 
 // Replace implements cache.ReflectorStore. The reflector calls it with each list.
 func (s reflectorStore) Replace(objects []any, _ string) error {
+	s.first.mu.Lock()
+	defer s.first.mu.Unlock()
 	exist := make(map[types.NamespacedName]struct{}, len(objects))
 	for _, o := range objects {
 		m, err := meta.Accessor(o)
@@ -112,8 +224,8 @@ func (s reflectorStore) Replace(objects []any, _ string) error {
 			return err
 		}
 	}
-	for _, h := range s.handlers {
-		h.OnList(s.ctx, func(name types.NamespacedName) bool { _, ok := exist[name]; return ok })
+	if exists := s.first.listed(s.namespace, exist); exists != nil {
+		s.onList(exists)
 	}
 	return nil
 }

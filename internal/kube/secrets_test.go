@@ -1,6 +1,8 @@
 package kube
 
 import (
+	"context"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -19,7 +21,7 @@ func TestSecretWatchReportsOnlyReferencedSecrets(t *testing.T) {
 	var reported []string
 	w := NewSecretWatch(func(user Key) { reported = append(reported, user.Name) })
 	w.Watch(Key{Name: "receiver"}, types.NamespacedName{Namespace: "shop", Name: "slack"})
-	store := reflectorStore{t.Context(), []SecretHandler{w}}
+	store := storeOf(t, "", newFirstLists([]string{""}), w)
 
 	steps := []struct {
 		name string
@@ -48,7 +50,7 @@ func TestSecretWatchReportsOnlyReferencedSecrets(t *testing.T) {
 func TestSecretWatchReportsTheDeletionOfASecretThatIsOlderThanItsReference(t *testing.T) {
 	reported := 0
 	w := NewSecretWatch(func(Key) { reported++ })
-	store := reflectorStore{t.Context(), []SecretHandler{w}}
+	store := storeOf(t, "", newFirstLists([]string{""}), w)
 	if err := store.Add(secretMeta("slack", "1")); err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +84,7 @@ func TestAVersionThatTheOnlyUserKnowsIsNoChange(t *testing.T) {
 			if tc.known != "" {
 				w.Known(name, tc.known)
 			}
-			store := reflectorStore{t.Context(), []SecretHandler{w}}
+			store := storeOf(t, "", newFirstLists([]string{""}), w)
 			if err := store.Add(secretMeta("token", "1")); err != nil {
 				t.Fatal(err)
 			}
@@ -115,7 +117,7 @@ func TestSecretStreamDropsForeignAnnotations(t *testing.T) {
 func TestSecretWatchForgetsUnreferencedSecrets(t *testing.T) {
 	reported := 0
 	w := NewSecretWatch(func(Key) { reported++ })
-	store := reflectorStore{t.Context(), []SecretHandler{w}}
+	store := storeOf(t, "", newFirstLists([]string{""}), w)
 	slack, hook := types.NamespacedName{Namespace: "shop", Name: "slack"}, types.NamespacedName{Namespace: "shop", Name: "hook"}
 	w.Watch(Key{Name: "one"}, slack)
 	w.Watch(Key{Name: "another"}, slack, slack)
@@ -140,5 +142,68 @@ func TestAUserOfASecretCanNameItTwice(t *testing.T) {
 	w.Watch(user)
 	if len(w.watched)+len(w.users) != 0 {
 		t.Errorf("still stored: %v, %v", w.watched, w.users)
+	}
+}
+
+func storeOf(t *testing.T, namespace string, first *firstLists, h SecretHandler) reflectorStore {
+	return reflectorStore{t.Context(), namespace, first, []SecretHandler{h}}
+}
+
+// existing is a handler that asks which of some Secrets exist.
+type existing struct {
+	SecretHandler
+	asks  []string
+	lists [][]string
+}
+
+func (*existing) OnUpdate(context.Context, SecretMeta) {}
+
+func (*existing) OnDelete(context.Context, types.NamespacedName) {}
+
+func (e *existing) OnList(_ context.Context, exists func(types.NamespacedName) bool) {
+	found := []string{}
+	for _, name := range e.asks {
+		namespace, name, _ := strings.Cut(name, "/")
+		if exists(types.NamespacedName{Namespace: namespace, Name: name}) {
+			found = append(found, namespace+"/"+name)
+		}
+	}
+	e.lists = append(e.lists, found)
+}
+
+// A handler removes what does not exist, so that it must not receive the list of only some namespaces.
+func TestTheFirstListsOfAllNamespacesAreOneList(t *testing.T) {
+	h := &existing{asks: []string{"shop/listed", "shop/later", "shop/gone", "vault/ca", "secret/unread", "elsewhere/x"}}
+	first := newFirstLists([]string{"shop", "vault", "secret"})
+	shop, vault, secret := storeOf(t, "shop", first, h), storeOf(t, "vault", first, h), storeOf(t, "secret", first, h)
+	in := func(namespace, name string) *metav1.PartialObjectMetadata {
+		m := secretMeta(name, "1")
+		m.Namespace = namespace
+		return m
+	}
+	do := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	do(shop.Replace([]any{in("shop", "listed"), in("shop", "gone")}, "1"))
+	do(shop.Add(in("shop", "later")))
+	do(shop.Delete(in("shop", "gone")))
+	secret.unreadable()
+	secret.unreadable()
+	if len(h.lists) > 0 {
+		t.Fatalf("a list without all namespaces: %v", h.lists)
+	}
+	do(vault.Replace([]any{in("vault", "ca")}, "2"))
+	do(shop.Replace([]any{in("shop", "later")}, "3"))
+	do(secret.Replace(nil, "4"))
+	want := [][]string{
+		{"shop/listed", "shop/later", "vault/ca", "secret/unread"}, // nothing is known of an unreadable namespace
+		{"shop/later", "vault/ca", "secret/unread", "elsewhere/x"}, // a list of shop
+		{"shop/listed", "shop/later", "shop/gone", "vault/ca", "elsewhere/x"},
+	}
+	if diff := cmp.Diff(want, h.lists); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

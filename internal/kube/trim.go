@@ -129,9 +129,24 @@ func trimContainers(containers []corev1.Container) []corev1.Container {
 		trimmed[i] = corev1.Container{
 			Name: c.Name, Image: c.Image, Ports: c.Ports, Resources: c.Resources, RestartPolicy: c.RestartPolicy,
 			Env: trimEnv(c.Env), VolumeMounts: trimMounts(c.VolumeMounts),
+			StartupProbe: trimProbe(c.StartupProbe), LivenessProbe: trimProbe(c.LivenessProbe), ReadinessProbe: trimProbe(c.ReadinessProbe),
 		}
 	}
 	return trimmed
+}
+
+// trimProbe keeps the port that a probe asks. It is nil if the probe asks none.
+func trimProbe(p *corev1.Probe) *corev1.Probe {
+	switch {
+	case p == nil:
+	case p.HTTPGet != nil:
+		return &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Port: p.HTTPGet.Port}}}
+	case p.TCPSocket != nil:
+		return &corev1.Probe{ProbeHandler: corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: p.TCPSocket.Port}}}
+	case p.GRPC != nil:
+		return &corev1.Probe{ProbeHandler: corev1.ProbeHandler{GRPC: &corev1.GRPCAction{Port: p.GRPC.Port}}}
+	}
+	return nil
 }
 
 // trimMounts keeps where volumes are mounted.

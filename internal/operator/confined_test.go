@@ -251,7 +251,10 @@ func (s *confinement) evict(namespace string) request {
 	}
 }
 
-const kubeSystem = metav1.NamespaceSystem
+const (
+	kubeSystem = metav1.NamespaceSystem
+	own        = "bongsu-system"
+)
 
 // Parts of the messages of the policies.
 const (
@@ -266,6 +269,7 @@ const (
 	externalAddress     = "gives no Service an external address"
 	standard            = "Pod Security Standard restricted forbids"
 	protects            = "writes nothing in the protected namespace kube-system"
+	protectsOwn         = "writes nothing for users in its own namespace bongsu-system"
 )
 
 // allowed means that no policy refuses the request.
@@ -336,6 +340,8 @@ func TestTheOperatorWritesOnlyCopiesAndTokens(t *testing.T) {
 		"the deletion of another Secret":     {s.remove(s.secret("theirs", nil)), changesOnlyCopies},
 		"a copy in a protected namespace":    {s.create(s.in(kubeSystem, s.secret("new", asCopy("rule")))), protects},
 		"a token in a protected namespace":   {s.create(s.in(kubeSystem, s.secret("new", asChild))), protects},
+		"a copy in its own namespace":        {s.create(s.in(own, s.secret("new", asCopy("rule")))), protectsOwn},
+		"a token in its own namespace":       {s.create(s.in(own, s.secret("new", asChild))), protectsOwn},
 	})
 }
 
@@ -405,6 +411,9 @@ func TestTheOperatorWritesOnlyItsChildren(t *testing.T) {
 		"a proxy to a protected namespace":                 {s.connect(kubeSystem, "proxy"), protects},
 		"an eviction":                                      {s.evict(s.namespace), allowed},
 		"an eviction in a protected namespace":             {s.evict(kubeSystem), protects},
+		"a Deployment in its own namespace":                {s.create(s.in(own, s.deployment("new", confinedPod, asChild))), protectsOwn},
+		"a command in its own namespace":                   {s.connect(own, "exec"), protectsOwn},
+		"an eviction in its own namespace":                 {s.evict(own), protectsOwn},
 	})
 }
 
@@ -581,6 +590,7 @@ func TestOnlyTheOperatorIsConfined(t *testing.T) {
 		"a Secret":              {s.create(s.secret("new", nil)), allowed},
 		"a privileged workload": {s.create(s.deployment("new", func(pod *corev1.PodSpec) { pod.HostPID = true }, nil)), allowed},
 		"a protected namespace": {s.create(s.in(kubeSystem, s.secret("new", nil))), allowed},
+		"its own namespace":     {s.create(s.in(own, s.secret("new", nil))), allowed},
 		"a deletion":            {s.remove(s.ofKind("AppService")), allowed},
 	})
 }

@@ -159,7 +159,17 @@ func (a *App) addSecretStream(as *assembly) error {
 	if err != nil {
 		return err
 	}
-	return a.manager.Add(leaderOnly(kube.NewSecretStream(metadataClient, as.secrets...).Start))
+	return a.manager.Add(leaderOnly(kube.NewSecretStream(metadataClient, secretNamespaces(as), as.secrets...).Start))
+}
+
+// secretNamespaces returns the namespaces whose Secrets the features read; none means all.
+func secretNamespaces(as *assembly) []string {
+	for _, f := range as.features {
+		if f == feature.AlarmSecrets || f == feature.Jupyter {
+			return nil
+		}
+	}
+	return as.Options.ShareNamespaces
 }
 
 // part adds one feature to the operator.
@@ -180,11 +190,11 @@ func (a *App) addShares(_ context.Context, as *assembly) error {
 	cl := a.manager.GetClient()
 	shares := secretshare.New(secretshare.Dependencies{
 		Client: cl, Live: a.manager.GetAPIReader(), Namespace: as.Options.Namespace,
-		Protected: as.Options.ProtectedNamespaces, Clock: realClock, Metrics: as.Metrics, Policies: as.policies,
+		Protected: as.Options.ProtectedNamespaces, Only: as.Options.ShareNamespaces, Clock: realClock, Metrics: as.Metrics, Policies: as.policies,
 	})
 	as.secrets = append(as.secrets, shares.Secrets())
 	err := shares.SetUp(a.manager)
-	if as.Options.DefaultShare {
+	if only := as.Options.ShareNamespaces; as.Options.DefaultShare && (len(only) == 0 || slices.Contains(only, secretshare.DefaultNamespace)) {
 		err = errors.Join(err, a.manager.Add(leaderOnly(func(ctx context.Context) error { return ensureDefaultShare(ctx, cl, as) })))
 	}
 	return err
@@ -273,6 +283,10 @@ func (a *App) addPermissionChecks(c Config, chosen []feature.Feature) error {
 	needed, err := permissions.Needed(c.Options.Namespace, chosen)
 	if err != nil {
 		return err
+	}
+	if len(c.Options.ShareNamespaces) > 0 {
+		// A tenant can delete such a namespace, with the permission. The operator stays ready.
+		needed = permissions.OnlyIn(nil, config.ShareSecretsRole, needed)
 	}
 	authorization, err := authorizationv1client.NewForConfigAndClient(c.REST, a.manager.GetHTTPClient())
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
 func imageCause(reason, sentence string, transient bool) wantCause {
@@ -187,11 +188,18 @@ func TestProbeCauses(t *testing.T) {
 		return wantCause{reason: "Unhealthy", container: "notebook", transient: true, sentence: `container "notebook" is not ready: ` + sentence}
 	}
 	runs := pods(newPod(status(corev1.ContainerStatus{State: runningSince(10)})))
+	probed := pods(newPod(status(corev1.ContainerStatus{State: runningSince(10)}), func(p *corev1.Pod) {
+		c := &p.Spec.Containers[0]
+		c.ReadinessProbe = &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Port: intstr.FromInt32(8081)}}}
+		c.Ports = []corev1.ContainerPort{{Name: "http", ContainerPort: 8080}, {ContainerPort: 9090}}
+	}))
 	refused := podEvent(20, "notebook", "Unhealthy", `Readiness probe failed: Get "http://10.244.0.5:8888/api": dial tcp 10.244.0.5:8888: connect: connection refused`)
 	sentenceRefused := unhealthy(`its readiness probe cannot connect: check the probe's port, or wait until the container listens on it`)
 	slow := podEvent(30, "notebook", "Unhealthy", `Readiness probe failed: Get "http://10.244.0.5:8888/api": context deadline exceeded (Client.Timeout exceeded while awaiting headers)`)
 	run(t, map[string]diagnoseCase{
 		"nothing listens":                     {Workload{Pods: runs, Events: []Event{refused}}, sentenceRefused},
+		"nothing listens on a known port":     {Workload{Pods: probed, Events: []Event{refused}}, unhealthy(`its readiness probe of port 8081 cannot connect: check the probe's port, or wait until the container listens on it; ports of the container: 8080 (http), 9090`)},
+		"a known probe times out":             {Workload{Pods: probed, Events: []Event{slow}}, unhealthy(`its readiness probe times out: raise the probe's timeoutSeconds, or check the container's log for the delay`)},
 		"the Event has no time":               {Workload{Pods: runs, Events: []Event{timeless(refused)}}, sentenceRefused},
 		"the last Event counts":               {Workload{Pods: runs, Events: []Event{slow, refused}}, unhealthy(`its readiness probe times out: raise the probe's timeoutSeconds, or check the container's log for the delay`)},
 		"exec probe":                          {Workload{Pods: runs, Events: []Event{podEvent(20, "notebook", "Unhealthy", "Liveness probe failed: cat: /tmp/ok: No such file\x1b]0;x\x07\n")}}, unhealthy(`its liveness probe fails: cat: /tmp/ok: No such file]0;x: check the probe and the container's log`)},

@@ -59,9 +59,15 @@ const mostClasses = 10
 
 // nameClasses names the classes that exist. Most users cannot list them.
 func (c *Cause) nameClasses(l Lookup) {
-	names, err := l.Classes(classMissing.FindStringSubmatch(c.Message)[1])
+	kind := classMissing.FindStringSubmatch(c.Message)[1]
+	names, err := l.Classes(kind)
+	if kind == "PriorityClass" {
+		names = slices.DeleteFunc(names, isSystem)
+	}
 	switch {
 	case err != nil:
+	case len(names) == 0 && kind == "PriorityClass":
+		c.Advice = "omit priorityClassName, or ask the cluster's administrator for a class"
 	case len(names) == 0:
 		c.Advice = "the cluster has none; ask the cluster's administrator for one"
 	case len(names) > mostClasses:
@@ -70,6 +76,10 @@ func (c *Cause) nameClasses(l Lookup) {
 		c.Advice = "use one of " + strings.Join(names, ", ")
 	}
 }
+
+// isSystem reports whether a PriorityClass is for components of the cluster. Their pods displace all
+// others: https://kubernetes.io/docs/concepts/scheduling-eviction/pod-priority-preemption/.
+func isSystem(class string) bool { return strings.HasPrefix(class, "system-") }
 
 // someLimitRange is how a message names a LimitRange until it is known which one it is.
 const someLimitRange = "a LimitRange of the namespace forbids it: "

@@ -52,6 +52,24 @@ func (f fakeLookup) Claims() (claims []corev1.PersistentVolumeClaim, err error) 
 	return f.claims, nil
 }
 
+func TestSystemClassesAreNeverAdvised(t *testing.T) {
+	for name, tc := range map[string]struct {
+		names []string
+		want  string
+	}{
+		"beside others": {[]string{"batch", "system-cluster-critical", "system-node-critical", "web"}, "use one of batch, web"},
+		"alone":         {[]string{"system-cluster-critical", "system-node-critical"}, "omit priorityClassName, or ask the cluster's administrator for a class"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := Diagnosis{Cause: &Cause{Message: `the pod cannot be created: PriorityClass "high" does not exist`}}
+			d.Complete(fakeLookup{classes: map[string][]string{"PriorityClass": tc.names}})
+			if d.Cause.Advice != tc.want {
+				t.Errorf("got %q, want %q", d.Cause.Advice, tc.want)
+			}
+		})
+	}
+}
+
 // noLookup implements Lookup for causes that need none.
 type noLookup struct {
 	Lookup // panics

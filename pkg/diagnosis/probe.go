@@ -1,10 +1,14 @@
 package diagnosis
 
 import (
+	"fmt"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
+
+	corev1 "k8s.io/api/core/v1"
 )
 
 var probeRules = []rule{
@@ -54,9 +58,56 @@ func (c *container) probeCause() (Cause, bool) {
 	if last == nil {
 		return Cause{}, false
 	}
-	r := matchOr(probeRules, lowerFirst(stripNoise(last.Note)), "check the probe and the container's log")
+	r := c.namePorts(matchOr(probeRules, lowerFirst(stripNoise(last.Note)), "check the probe and the container's log"), last.Note)
 	r.message, r.transient = c.label()+" is not ready: "+r.message, true
 	return c.cause(ReasonUnhealthy, r).withEvent(last), true
+}
+
+// maxPorts limits the ports in a message.
+const maxPorts = 5
+
+// namePorts names the port that a probe asks, and the ports of the container, if the port can be
+// wrong. If only the status of a pod is known, there are none.
+func (c *container) namePorts(r explanation, note string) explanation {
+	if !strings.Contains(r.advice, "port") {
+		return r
+	}
+	if asked := c.askedPort(note); asked != "" && !strings.Contains(r.message, " port ") {
+		r.message = strings.Replace(r.message, " probe ", " probe of port "+asked+" ", 1)
+	}
+	var ports []string
+	for _, p := range c.spec.Ports {
+		port := strconv.Itoa(int(p.ContainerPort))
+		if p.Name != "" {
+			port += " (" + p.Name + ")"
+		}
+		ports = append(ports, port)
+	}
+	if more := len(ports) - maxPorts; more > 0 {
+		ports = append(ports[:maxPorts], fmt.Sprintf("%d more", more))
+	}
+	if len(ports) > 0 {
+		r.advice += "; ports of the container: " + strings.Join(ports, ", ")
+	}
+	return r
+}
+
+// askedPort returns the port that the probe of an Event asks, as in the pod's spec. It is empty if
+// the probe is unknown, or runs a command.
+func (c *container) askedPort(note string) string {
+	probe := map[string]*corev1.Probe{"Startup": c.spec.StartupProbe, "Liveness": c.spec.LivenessProbe, "Readiness": c.spec.ReadinessProbe}
+	kind, _, _ := strings.Cut(note, " ")
+	switch p := probe[kind]; {
+	case p == nil:
+		return ""
+	case p.HTTPGet != nil:
+		return p.HTTPGet.Port.String()
+	case p.TCPSocket != nil:
+		return p.TCPSocket.Port.String()
+	case p.GRPC != nil:
+		return strconv.Itoa(int(p.GRPC.Port))
+	}
+	return ""
 }
 
 // lastUnhealthy returns the last Event of a failed probe since the container started. A

@@ -24,7 +24,7 @@ type changes struct {
 
 func newChanges(s *fixture, n int) *changes {
 	c := &changes{fixture: s}
-	s.AllowChanges(s.t, "bongsu-changes-builtin")
+	s.AllowChanges(s.t, "bongsu-changes-configmaps")
 	for i := range n {
 		object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: fmt.Sprint("app-", i)}, Data: map[string]string{"version": "old"}}
 		s.create(object)

@@ -24,7 +24,7 @@ const stateSeconds = 5
 
 func newStateObjects(s *fixture, n int) *stateObjects {
 	o := &stateObjects{fixture: s}
-	s.AllowChanges(s.t, "bongsu-changes-builtin")
+	s.AllowChanges(s.t, "bongsu-changes-configmaps")
 	for i := range n {
 		object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: fmt.Sprint("app-", i)}, Data: map[string]string{"phase": "Good"}}
 		s.create(object)

@@ -17,6 +17,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/bongsu-io/bongsu/internal/feature"
 	"github.com/bongsu-io/bongsu/internal/testing/audit"
 	"github.com/bongsu-io/bongsu/internal/testing/cluster"
 	"github.com/bongsu-io/bongsu/internal/testing/node"
@@ -62,7 +63,7 @@ const system = "bongsu-system"
 func values(tag string) []string {
 	return []string{
 		"--set", "image.repository=" + operatorRepository, "--set", "image.tag=" + tag, "--set", "image.pullPolicy=Never",
-		"--set", "clusterName=e2e",
+		"--set", "clusterName=e2e", "--set", "controllers={" + strings.Join(feature.Names(feature.All()), ",") + "}",
 	}
 }
 

@@ -15,7 +15,7 @@ app.kubernetes.io/part-of: bongsu
 {{- end }}
 {{- end }}
 
-{{/* Names of the roles of features that are not chosen, as a JSON list. */}}
+{{/* Names of the roles that the values do not choose, as a JSON list. */}}
 {{- define "bongsu.unusedRoles" -}}
 {{- $names := list }}
 {{- $chosen := .Values.controllers }}
@@ -27,14 +27,19 @@ app.kubernetes.io/part-of: bongsu
     {{- fail (printf "controllers: %s needs %s: add it, or remove %s" . $extended .) }}
   {{- end }}
 {{- end }}
-{{- if not (has "alarm" .Values.controllers) }}{{ $names = concat $names (list "bongsu-changes" "bongsu-changes-builtin") }}{{ end }}
+{{- if not (has "secretshare" .Values.controllers) }}{{ $names = append $names "bongsu-secretshare-secrets" }}{{ end }}
+{{- $alarm := has "alarm" .Values.controllers }}
+{{- if not $alarm }}{{ $names = append $names "bongsu-changes" }}{{ end }}
+{{- if not (and $alarm .Values.alarms.changes.builtin) }}{{ $names = append $names "bongsu-changes-builtin" }}{{ end }}
+{{- if not (and $alarm .Values.alarms.changes.configMaps) }}{{ $names = append $names "bongsu-changes-configmaps" }}{{ end }}
 {{- toJson $names }}
 {{- end }}
 
 {{/*
 Manifests of the kinds .kinds in the file .path of the chart .root, with labels and the
 namespace of the release. Policies that confine the operator name its account and the
-protected namespaces. Roles and bindings of features that are not chosen are omitted.
+protected namespaces. Roles and bindings of features that are not chosen are omitted. So is the
+binding for all Secrets, if rbac.yaml binds its role in some namespaces.
 */}}
 {{- define "bongsu.manifests" -}}
 {{- $root := .root }}
@@ -47,7 +52,8 @@ protected namespaces. Roles and bindings of features that are not chosen are omi
 {{- range regexSplit "(?m)^---$" $text -1 }}
 {{- with fromYaml . }}
 {{- $role := and (hasPrefix "rbac." .apiVersion) (has .metadata.name $unused) }}
-{{- if and (has .kind $kinds) (not $role) }}
+{{- $elsewhere := and $root.Values.secretShare.namespaces (eq .kind "ClusterRoleBinding") (eq .metadata.name "bongsu-secretshare-secrets") }}
+{{- if and (has .kind $kinds) (not $role) (not $elsewhere) }}
   {{- $_ := set .metadata "labels" (merge (dict) (.metadata.labels | default dict) (include "bongsu.labels" $root | fromYaml)) }}
   {{- if not $root.Values.userRoles.aggregate }}
   {{- $_ := unset .metadata.labels "rbac.authorization.k8s.io/aggregate-to-edit" }}

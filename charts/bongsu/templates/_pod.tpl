@@ -102,6 +102,9 @@ topologySpreadConstraints:
 {{- with .Values.alarms.smtpHelloName }}
 - --smtp-hello-name={{ . }}
 {{- end }}
+{{- with .Values.secretShare.namespaces }}
+- {{ printf "--share-namespaces=%s" (join "," .) | quote }}
+{{- end }}
 - --default-share={{ .Values.secretShare.defaultRule }}
 - --outbox-max-bytes={{ .Values.alarms.outboxMaxSize }}
 - {{ printf "--jupyter-image=%s" .Values.jupyter.image | quote }}

@@ -2,6 +2,7 @@ package objects
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -37,5 +38,24 @@ func TestWatchesAreDividedFairly(t *testing.T) {
 		if s.Reason != TooMany {
 			t.Errorf("%v: %+v", r, s)
 		}
+	}
+}
+
+func TestAForbiddenResourceNamesTheValueThatAllowsIt(t *testing.T) {
+	const value = "set the value alarms.changes.configMaps, or create a ClusterRole"
+	for name, tc := range map[string]struct {
+		resource alarm.Resource
+		verbs    []string
+		want     bool
+	}{
+		"ConfigMaps":              {alarm.Resource{Resource: "configmaps"}, []string{"list", "watch"}, true},
+		"ConfigMaps that it gets": {alarm.Resource{Resource: "configmaps"}, []string{"get"}, false},
+		"others":                  {alarm.Resource{Group: "example.com", Resource: "configmaps"}, []string{"list", "watch"}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := ForbiddenMessage(tc.resource, tc.verbs...); strings.Contains(got, value) != tc.want {
+				t.Error(got)
+			}
+		})
 	}
 }

@@ -154,8 +154,12 @@ func unavailable(r alarm.Resource, err error) *problemError {
 
 // ForbiddenMessage says how to allow the operator to use verbs on a resource.
 func ForbiddenMessage(r alarm.Resource, verbs ...string) string {
-	return fmt.Sprintf("the operator is not allowed to %s %s: create a ClusterRole with the label bongsu.io/aggregate-to-alarms: \"true\". Its rule is apiGroups: [%q], resources: [%q], verbs: [%s]",
-		strings.Join(verbs, " and "), r.Stream(), r.Group, r.Resource, strings.Join(verbs, ", "))
+	value := ""
+	if r == (alarm.Resource{Resource: "configmaps"}) && slices.Contains(verbs, "list") {
+		value = "set the value alarms.changes.configMaps, or "
+	}
+	return fmt.Sprintf("the operator is not allowed to %s %s: %screate a ClusterRole with the label bongsu.io/aggregate-to-alarms: \"true\". Its rule is apiGroups: [%q], resources: [%q], verbs: [%s]",
+		strings.Join(verbs, " and "), r.Stream(), value, r.Group, r.Resource, strings.Join(verbs, ", "))
 }
 
 // NamespacedMessage says what to do about an Alarm for a resource without namespaces.

@@ -28,6 +28,7 @@ import (
 
 	"github.com/bongsu-io/bongsu/charts"
 	"github.com/bongsu-io/bongsu/config"
+	"github.com/bongsu-io/bongsu/internal/feature"
 )
 
 // Release is the Helm release name of every installation. A cluster has only one.
@@ -113,10 +114,15 @@ func Everything(namespace string) (Manifests, error) {
 	monitored := map[string]any{
 		"serviceMonitor": map[string]any{"enabled": true}, "prometheusRule": map[string]any{"enabled": true},
 	}
+	var everyFeature []any
+	for _, f := range feature.All() {
+		everyFeature = append(everyFeature, string(f))
+	}
 	var all Manifests
 	for _, persistent := range []bool{false, true} {
 		objects, err := Render(namespace, map[string]any{
-			"metrics": monitored, "persistence": map[string]any{"enabled": persistent},
+			"metrics": monitored, "persistence": map[string]any{"enabled": persistent}, "controllers": everyFeature,
+			"alarms": map[string]any{"changes": map[string]any{"configMaps": true}},
 		})
 		if err != nil {
 			return nil, err

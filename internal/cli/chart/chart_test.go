@@ -72,14 +72,14 @@ func TestEveryOptionHasAValue(t *testing.T) {
 	got, flags := parse(t, render(t, "ops", "controllers={alarm}", `clusterName=prod\, east`, "alarms.deliveryMaxAge=2h",
 		"alarms.allowedReceiverAddresses={10.20.0.0/16,fd00::/8}", "alarms.deniedReceiverAddresses={203.0.113.0/24,2600::/32}",
 		"alarms.allowedReceiverHosts={hooks.slack.com,*.example.com,2600::1}", "alarms.smtpHelloName=bongsu.example.com", "alarms.outboxMaxSize=64Mi", "alarms.heartbeatInterval=5m",
-		"jupyter.image=lab:1", "appService.image=cache:1", "protectedNamespaces={kube-system,payments}", "metrics.secure=false", "secretShare.defaultRule=false"))
+		"jupyter.image=lab:1", "appService.image=cache:1", "protectedNamespaces={kube-system,payments}", "metrics.secure=false", "secretShare.defaultRule=false", "secretShare.namespaces={shop,vault}"))
 	want := options.Options{
 		Controllers: []string{"alarm"}, DataDir: "/var/lib/bongsu", LeaderElect: true, Namespace: "ops", ClusterName: "prod, east",
 		MetricsAddress: ":8080", HealthAddress: ":8081", AllowedAddresses: []string{"10.20.0.0/16", "fd00::/8"},
 		DeniedAddresses: []string{"203.0.113.0/24", "2600::/32"}, AllowedHosts: []string{"hooks.slack.com", "*.example.com", "2600::1"},
 		DeliveryMaxAge: 2 * time.Hour, HeartbeatInterval: 5 * time.Minute, SMTPHelloName: "bongsu.example.com", JupyterImage: "lab:1", AppServiceImage: "cache:1",
 		OutboxMaxBytes:      resource.QuantityValue{Quantity: resource.MustParse("64Mi")},
-		ProtectedNamespaces: []string{"kube-system", "payments"},
+		ProtectedNamespaces: []string{"kube-system", "payments"}, ShareNamespaces: []string{"shop", "vault"},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -191,7 +191,8 @@ func TestOnlyTheRolesOfEnabledFeaturesAreRendered(t *testing.T) {
 		}
 		return names
 	}
-	all := roles(render(t, "ops"))
+	const everyChange = "alarms.changes.configMaps=true"
+	all := roles(render(t, "ops", everyChange, "controllers={"+strings.Join(feature.Names(feature.All()), ",")+"}"))
 	for _, f := range feature.All() {
 		chosen := []feature.Feature{f}
 		if needed, extends := f.Needs(); extends {
@@ -200,14 +201,60 @@ func TestOnlyTheRolesOfEnabledFeaturesAreRendered(t *testing.T) {
 		want := slices.DeleteFunc(slices.Clone(all), func(name string) bool {
 			return slices.ContainsFunc(feature.All(), func(c feature.Feature) bool {
 				ofChanges := c == feature.Alarm && strings.Contains(name, " bongsu-changes")
-				return !slices.Contains(chosen, c) && (ofChanges || strings.HasSuffix(name, " bongsu-"+string(c)))
+				ofShares := c == feature.SecretShare && strings.HasSuffix(name, " "+config.ShareSecretsRole)
+				return !slices.Contains(chosen, c) && (ofChanges || ofShares || strings.HasSuffix(name, " bongsu-"+string(c)))
 			})
 		})
 		if len(want) == len(all) {
 			t.Fatalf("there are only roles of %s: %v", chosen, all)
 		}
-		if diff := cmp.Diff(want, roles(render(t, "ops", "controllers={"+strings.Join(feature.Names(chosen), ",")+"}"))); diff != "" {
+		if diff := cmp.Diff(want, roles(render(t, "ops", everyChange, "controllers={"+strings.Join(feature.Names(chosen), ",")+"}"))); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", chosen, diff)
+		}
+	}
+}
+
+func TestAValueChoosesWhatAlarmsOnChangesCanWatch(t *testing.T) {
+	for name, tc := range map[string]struct{ settings, want []string }{
+		"default":    {nil, []string{"bongsu-changes", "bongsu-changes-builtin"}},
+		"nothing":    {[]string{"alarms.changes.builtin=false"}, []string{"bongsu-changes"}},
+		"ConfigMaps": {[]string{"alarms.changes.configMaps=true"}, []string{"bongsu-changes", "bongsu-changes-builtin", "bongsu-changes-configmaps"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var got []string
+			for _, o := range render(t, "ops", tc.settings...) {
+				if o.GetKind() == "ClusterRole" && strings.HasPrefix(o.GetName(), "bongsu-changes") {
+					got = append(got, o.GetName())
+				}
+			}
+			slices.Sort(got)
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestSharedSecretsOfSomeNamespacesNeedNoClusterRoleBinding(t *testing.T) {
+	var got []string
+	for _, o := range render(t, "ops", "controllers={secretshare}", "secretShare.namespaces={shop,vault}") {
+		if role, _, _ := unstructured.NestedString(o.Object, "roleRef", "name"); role == config.ShareSecretsRole {
+			got = append(got, o.GetKind()+" "+o.GetNamespace())
+		}
+	}
+	if diff := cmp.Diff([]string{"RoleBinding shop", "RoleBinding vault"}, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestNoDefaultRoleRunsCommandsInPodsOrReachesThem(t *testing.T) {
+	for _, o := range render(t, "ops") {
+		text, err := o.MarshalJSON()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if o.GroupVersionKind().Group == "rbac.authorization.k8s.io" && (strings.Contains(string(text), "pods/exec") || strings.Contains(string(text), "pods/proxy")) {
+			t.Errorf("%s %s: %s", o.GetKind(), o.GetName(), text)
 		}
 	}
 }

@@ -82,9 +82,9 @@ func (c *Checker) Run(ctx context.Context) ([]preflight.Result, error) {
 		preflight.Installed(installed, c.namespace),
 	}
 	if installed {
-		results = append(results, c.installation(ctx, objects)...)
+		return append(results, c.installation(ctx, objects)...), nil
 	}
-	return results, nil
+	return append(results, c.surplus(ctx, nil, false)), nil
 }
 
 func (c *Checker) installation(ctx context.Context, objects []*unstructured.Unstructured) []preflight.Result {
@@ -103,6 +103,7 @@ func (c *Checker) installation(ctx context.Context, objects []*unstructured.Unst
 		c.compare(ctx, "kinds", objects, kindCRD),
 		c.compare(ctx, "admission policies", objects, kindPolicy, kindBinding),
 		c.operatorPermissions(ctx, workload),
+		evaluate("surplus permissions", known, func() preflight.Result { return c.surplus(ctx, workload, true) }),
 	}, running, c.receivers(ctx))
 }
 

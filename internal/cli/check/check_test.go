@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -129,6 +131,76 @@ func TestEachProblemOfAnInstallationIsNamed(t *testing.T) {
 	}
 }
 
+// TestSurplusPermissionsAreNamed: manifests with fewer features leave the roles of an earlier
+// installation. Others grant roles, too, also before an installation and after its removal.
+func TestSurplusPermissionsAreNamed(t *testing.T) {
+	c, g := cluster.Shared(t), NewWithT(t)
+	repair(t, c)
+	surplus := func() string {
+		result := run(t, c.RESTConfig(), clock.RealClock{})["surplus permissions"]
+		return result.Message
+	}
+	args := func(controllers string, more ...string) {
+		list := `"--controllers=` + controllers + `"`
+		for _, arg := range more {
+			list += `,"` + arg + `"`
+		}
+		d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "bongsu-system", Name: "bongsu"}}
+		patch := fmt.Appendf(nil, `[{"op":"replace","path":"/spec/template/spec/containers/0/args","value":[%s]}]`, list)
+		g.Expect(c.Client.Patch(t.Context(), d, client.RawPatch("application/json-patch+json", patch))).To(Succeed())
+	}
+	all := strings.Join(feature.Names(feature.All()), ",")
+	t.Cleanup(func() {
+		d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "bongsu-system", Name: "bongsu"}}
+		g.Expect(c.Client.Delete(context.Background(), d)).To(Succeed())
+	})
+
+	args("alarm,alarm-secrets,secretshare,jupyter,appservice,appservice-proxy")
+	g.Expect(surplus()).To(ContainSubstring("ServiceAccount bongsu-system/bongsu has permissions that it does not need, by ClusterRoleBinding bongsu-appservice-exec (create pods/exec, get pods/exec): delete"))
+	args("secretshare,jupyter,appservice,appservice-exec,appservice-proxy")
+	g.Expect(surplus()).To(And(ContainSubstring("ClusterRoleBinding bongsu-alarm ("), Not(ContainSubstring("ClusterRoleBinding bongsu-secretshare"))))
+
+	namespace := c.Namespace(t, nil)
+	args(all, "--share-namespaces="+namespace)
+	g.Expect(surplus()).To(ContainSubstring("ClusterRoleBinding bongsu-secretshare-secrets ("))
+	args(all)
+	account := rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: "bongsu-system", Name: "bongsu"}
+	bind := func(role string) *rbacv1.RoleBinding {
+		o := &rbacv1.RoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: role}, Subjects: []rbacv1.Subject{account},
+			RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
+		}
+		g.Expect(c.Client.Create(t.Context(), o)).To(Succeed())
+		return o
+	}
+	bind("bongsu-receiver-secrets")
+	g.Expect(surplus()).To(BeEmpty(), "docs/install.md tells administrators to bind it")
+	o := bind("cluster-admin")
+	g.Expect(surplus()).To(ContainSubstring("RoleBinding " + namespace + "/cluster-admin ("))
+	g.Expect(c.Client.Delete(t.Context(), o)).To(Succeed())
+
+	everywhere := &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "for-the-operator"}, Subjects: []rbacv1.Subject{account},
+		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "bongsu-alarm"},
+	}
+	g.Expect(c.Client.Create(t.Context(), everywhere)).To(Succeed())
+	t.Cleanup(func() { g.Expect(c.Client.Delete(context.Background(), everywhere)).To(Succeed()) })
+	g.Expect(surplus()).To(BeEmpty(), "it grants only what is needed")
+}
+
+func TestUnusedRolesAreNamed(t *testing.T) {
+	c, g := cluster.Shared(t), NewWithT(t)
+	repair(t, c)
+	t.Cleanup(func() { repair(t, c) })
+	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "bongsu-system", Name: "bongsu"}}
+	t.Cleanup(func() { g.Expect(c.Client.Delete(context.Background(), d)).To(Succeed()) })
+	patch := []byte(`[{"op":"replace","path":"/spec/template/spec/containers/0/args","value":["--controllers=alarm,alarm-secrets,secretshare,jupyter,appservice,appservice-proxy"]}]`)
+	g.Expect(c.Client.Patch(t.Context(), d, client.RawPatch("application/json-patch+json", patch))).To(Succeed())
+	remove(t, c, "ClusterRoleBinding", "bongsu-appservice-exec")
+	g.Expect(run(t, c.RESTConfig(), clock.RealClock{})).To(HaveKeyWithValue("surplus permissions",
+		level(preflight.Warn, "roles of features that are not chosen: ClusterRole bongsu-appservice-exec; delete them")))
+}
+
 func TestAnOperatorOfBongsuLocalIsNoProblem(t *testing.T) {
 	c, g := cluster.Shared(t), NewWithT(t)
 	repair(t, c)
@@ -175,6 +247,13 @@ func TestABareClusterPassesTheChecks(t *testing.T) {
 	user, err := bare.ClientConfigFor("guest")
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(run(t, user, clock.RealClock{})).To(HaveKeyWithValue("your permissions", level(preflight.Warn, "")))
+
+	left := &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "bongsu"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
+		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: "bongsu-system", Name: "bongsu"}},
+	}
+	g.Expect(bare.Client.Create(t.Context(), left)).To(Succeed())
+	g.Expect(run(t, bare.RESTConfig(), clock.RealClock{})).To(HaveKeyWithValue("surplus permissions", level(preflight.Warn, "ClusterRoleBinding bongsu (")))
 }
 
 func TestRunningNamesTheVersions(t *testing.T) {
@@ -230,7 +309,7 @@ func ready(t *testing.T, c *cluster.Cluster, replicas int32) {
 	d.Spec.Replicas, d.Spec.Selector = new(int32(2)), &metav1.LabelSelector{MatchLabels: labels}
 	d.Spec.Template.Labels = labels
 	d.Spec.Template.Spec = corev1.PodSpec{ServiceAccountName: "bongsu", Containers: []corev1.Container{{
-		Name: "manager", Image: "bongsu", Args: []string{"--controllers=alarm,secretshare"},
+		Name: "manager", Image: "bongsu", Args: []string{"--controllers=" + strings.Join(feature.Names(feature.All()), ",")},
 	}}}
 	g.Expect(client.IgnoreAlreadyExists(c.Client.Create(ctx, d.DeepCopy()))).To(Succeed())
 	g.Expect(c.Client.Get(ctx, client.ObjectKeyFromObject(d), d)).To(Succeed())

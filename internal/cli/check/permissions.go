@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/bongsu-io/bongsu/config"
 	"github.com/bongsu-io/bongsu/internal/cli/preflight"
 	"github.com/bongsu-io/bongsu/internal/operator/permissions"
 )
@@ -86,6 +87,9 @@ func (c *Checker) operatorPermissions(ctx context.Context, w *workload) prefligh
 	required, err := permissions.Needed(c.namespace, chosen)
 	if err != nil {
 		return preflight.Unknown(check, err)
+	}
+	if namespaces := w.shareNamespaces(); len(namespaces) > 0 {
+		required = permissions.OnlyIn(namespaces, config.ShareSecretsRole, required)
 	}
 	account := c.userName(w)
 	var missing []string

@@ -68,13 +68,13 @@ func (w *workload) account() string {
 	return w.pod.ServiceAccountName
 }
 
-// features returns the features in the workload's --controllers argument, or all features
-// without the argument.
+// features returns the features in the workload's --controllers argument, or the default without
+// the argument. Without a workload, they are all features, as with `bongsu local`.
 func (w *workload) features() ([]feature.Feature, error) {
-	if names, found := w.list("--controllers="); found {
-		return feature.Parse(names)
+	if w == nil {
+		return feature.All(), nil
 	}
-	return feature.All(), nil
+	return options.FeaturesOf(&w.pod)
 }
 
 // protected returns the namespaces in the workload's --protected-namespaces argument, or the
@@ -86,19 +86,20 @@ func (w *workload) protected() []string {
 	return options.Default().ProtectedNamespaces
 }
 
+// shareNamespaces returns the namespaces in the workload's --share-namespaces argument; none means
+// all.
+func (w *workload) shareNamespaces() []string {
+	names, _ := w.list("--share-namespaces=")
+	return names
+}
+
 // list returns the list in an argument of the workload.
 func (w *workload) list(prefix string) (items []string, found bool) {
 	if w == nil {
 		return nil, false
 	}
-	for _, container := range w.pod.Containers {
-		for _, arg := range container.Args {
-			if text, found := strings.CutPrefix(arg, prefix); found {
-				return slices.DeleteFunc(strings.Split(text, ","), func(s string) bool { return s == "" }), true
-			}
-		}
-	}
-	return nil, false
+	text, found := options.Argument(&w.pod, prefix)
+	return slices.DeleteFunc(strings.Split(text, ","), func(s string) bool { return s == "" }), found
 }
 
 // namespaceLabels returns the labels of the operator's namespace; nil if it does not exist.

@@ -108,7 +108,13 @@ func (q *inquiry) ownConditions() error {
 		return err
 	}
 	q.explanation.partial = true // what runs in the cluster does not need them
-	return q.anyKind(kind)
+	if err := q.anyKind(kind); err != nil {
+		return err
+	}
+	if q.object != nil && q.object.GetDeletionTimestamp() == nil && len(q.explanation.Conditions) == 0 && len(q.workload.Known) == 0 {
+		q.set(kind.Kind, Waiting, q.notProcessed())
+	}
+	return nil
 }
 
 // byStatus sets the state and the causes from the conditions, or else from other fields of the status.

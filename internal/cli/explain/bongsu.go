@@ -67,7 +67,7 @@ func (q *inquiry) readyState(name string, a ownStatus) {
 	ready := meta.FindStatusCondition(a.conditions, v1alpha1.ConditionReady)
 	switch {
 	case ready == nil:
-		q.set(a.kind, Waiting, "the operator has not processed it yet: check that the operator is running")
+		q.set(a.kind, Waiting, q.notProcessed())
 	case ready.Status == metav1.ConditionTrue:
 		q.set(a.kind, Running, a.ready)
 		if stalled := meta.FindStatusCondition(a.conditions, v1alpha1.ConditionStalled); stalled != nil && stalled.Status == metav1.ConditionTrue {

@@ -94,7 +94,7 @@ func TestAppServicesAreExplainedFromTheirStatus(t *testing.T) {
 		cause        string
 		says         []string
 	}{
-		"not processed": {"size: 2", "", explain.Waiting, "", []string{"the operator has not processed it yet: check that the operator is running"}},
+		"not processed": {"size: 2", "", explain.Waiting, "", []string{"the operator has not processed it yet: check that the operator is running, with the feature appservice"}},
 		"suspended":     {"{size: 2, suspend: true}", appUnready("Suspended", "it is stopped"), explain.Stopped, "", []string{"set spec.suspend to false"}},
 		"ready":         {"size: 2", `{"status": {"readyReplicas": 2, "conditions": [` + appReady + `]}}`, explain.Running, "", []string{"web runs fine: 2 of 2 pods ready\n"}},
 		"without pods":  {"size: 0", `{"status": {"conditions": [` + appReady + `]}}`, explain.Stopped, "", []string{"web is stopped: it is scaled to 0 pods"}},

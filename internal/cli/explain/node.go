@@ -3,10 +3,13 @@ package explain
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bongsu-io/bongsu/pkg/diagnosis"
@@ -22,8 +25,11 @@ func (q *inquiry) node() error {
 		return err
 	}
 	var summary []string
+	var pods []*corev1.Pod
 	if q.logs != nil {
-		summary = append(summary, q.podsOn(n.Name))
+		var text string
+		text, pods = q.podsOn(n.Name)
+		summary = append(summary, text)
 	}
 	if n.Spec.Unschedulable {
 		summary = append(summary, "it is cordoned, so that it gets no new pods: kubectl uncordon "+n.Name)
@@ -35,27 +41,64 @@ func (q *inquiry) node() error {
 	for _, c := range n.Status.Conditions {
 		q.nodeCondition(n, c)
 	}
+	if n.Spec.Unschedulable {
+		q.blockedEvictions(n.Name, pods)
+	}
 	if len(q.workload.Known) > 0 {
 		q.explanation.State = Waiting
 	}
 	return nil
 }
 
-// podsOn returns how many pods run on the node.
-func (q *inquiry) podsOn(node string) string {
+// podsOn returns the pods that run on the node, and a text with their number.
+func (q *inquiry) podsOn(node string) (text string, pods []*corev1.Pod) {
 	var list corev1.PodList
-	count := 0
 	read := q.list("pods", &list, func() {
 		for i := range list.Items {
 			if p := &list.Items[i]; p.Status.Phase != corev1.PodSucceeded && p.Status.Phase != corev1.PodFailed {
-				count++
+				pods = append(pods, p.DeepCopy())
 			}
 		}
 	}, client.MatchingFields{"spec.nodeName": node})
 	if !read {
-		return "its pods are unknown"
+		return "its pods are unknown", nil
 	}
-	return "it has " + plural(count, "pod")
+	return "it has " + plural(len(pods), "pod"), pods
+}
+
+// maxBlocked limits the budgets that an explanation of a node names.
+const maxBlocked = 5
+
+// blockedEvictions explains why a drain of a cordoned node does not end: a PodDisruptionBudget
+// allows no eviction of one of its pods.
+func (q *inquiry) blockedEvictions(node string, pods []*corev1.Pod) {
+	pods = slices.DeleteFunc(pods, func(p *corev1.Pod) bool {
+		controller := metav1.GetControllerOf(p) // a drain leaves the pods of DaemonSets and of the node
+		return p.DeletionTimestamp != nil || controller != nil && (controller.Kind == "DaemonSet" || controller.Kind == kindNode)
+	})
+	if len(pods) == 0 {
+		return
+	}
+	var list policyv1.PodDisruptionBudgetList
+	q.list("poddisruptionbudgets.policy", &list, func() {
+		for i := range list.Items {
+			b := &list.Items[i]
+			selector, err := metav1.LabelSelectorAsSelector(b.Spec.Selector)
+			if err != nil || b.Status.DisruptionsAllowed > 0 || len(q.workload.Known) >= maxBlocked {
+				continue
+			}
+			blocked := slices.IndexFunc(pods, func(p *corev1.Pod) bool { return p.Namespace == b.Namespace && selector.Matches(labels.Set(p.Labels)) })
+			if blocked < 0 {
+				continue
+			}
+			q.workload.Known = append(q.workload.Known, diagnosis.Cause{
+				Reason: policyv1.InsufficientPodsReason, Object: diagnosis.Object{Kind: kindNode, Name: node}, Node: node, Transient: true,
+				Message: fmt.Sprintf("a drain cannot evict pod %q: PodDisruptionBudget %q of namespace %q allows no eviction; %d of %s healthy, and %d must be",
+					pods[blocked].Name, b.Name, b.Namespace, b.Status.CurrentHealthy, plural(int(b.Status.ExpectedPods), "pod"), b.Status.DesiredHealthy),
+				Advice: fmt.Sprintf("run bongsu explain poddisruptionbudget/%s -n %s", b.Name, b.Namespace),
+			})
+		}
+	})
 }
 
 // taintsOf returns the taints of the node, except those that the node controller derives

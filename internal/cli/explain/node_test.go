@@ -63,6 +63,54 @@ Cause: DockerHung in Node node-0
 
 Conditions:
   ReadonlyFilesystem False: FilesystemIsNotReadOnly`},
+		"its drain waits for a budget": {objects: `
+apiVersion: v1
+kind: Node
+metadata: {name: node-0}
+spec: {unschedulable: true, taints: [{key: node.kubernetes.io/unschedulable, effect: NoSchedule}]}
+status: {conditions: [{type: Ready, status: "True"}]}
+---
+apiVersion: v1
+kind: Pod
+metadata: {namespace: shop, name: db-0, labels: {app: db}}
+spec: {nodeName: node-0, containers: [{name: app}]}
+status: {phase: Running}
+---
+apiVersion: policy/v1
+kind: PodDisruptionBudget
+metadata: {namespace: shop, name: db}
+spec: {minAvailable: 1, selector: {matchLabels: {app: db}}}
+status: {disruptionsAllowed: 0, currentHealthy: 1, desiredHealthy: 1, expectedPods: 1}
+---
+apiVersion: policy/v1
+kind: PodDisruptionBudget
+metadata: {namespace: other, name: db}
+spec: {minAvailable: 1, selector: {matchLabels: {app: db}}}
+status: {disruptionsAllowed: 0, currentHealthy: 1, desiredHealthy: 1, expectedPods: 1}`,
+			want: `
+Node node-0 has a problem: it has 1 pod; it is cordoned, so that it gets no new pods: kubectl uncordon node-0
+
+Cause: InsufficientPods in Node node-0
+  a drain cannot evict pod "db-0": PodDisruptionBudget "db" of namespace "shop" allows no eviction; 1 of 1 pod healthy, and 1 must be
+  Advice: run bongsu explain poddisruptionbudget/db -n shop`},
+		"the budget of its pod allows an eviction": {objects: `
+apiVersion: v1
+kind: Node
+metadata: {name: node-0}
+spec: {unschedulable: true}
+status: {conditions: [{type: Ready, status: "True"}]}
+---
+apiVersion: v1
+kind: Pod
+metadata: {namespace: shop, name: db-0, labels: {app: db}}
+spec: {nodeName: node-0, containers: [{name: app}]}
+---
+apiVersion: policy/v1
+kind: PodDisruptionBudget
+metadata: {namespace: shop, name: db}
+spec: {minAvailable: 1, selector: {matchLabels: {app: db}}}
+status: {disruptionsAllowed: 1, currentHealthy: 2, desiredHealthy: 1, expectedPods: 2}`,
+			want: `Node node-0 shows no problem: it has 1 pod; it is cordoned, so that it gets no new pods: kubectl uncordon node-0`},
 		"it is cordoned and tainted": {forbidden: []string{"Pod"}, objects: `
 apiVersion: v1
 kind: Node

@@ -216,13 +216,17 @@ func contains(objects []*unstructured.Unstructured, o client.Object) bool {
 }
 
 // listLabeled returns the objects with the label of an installation: those in the
-// namespace, and the cluster-scoped ones.
+// namespace, the cluster-scoped ones, and the RoleBindings of all namespaces.
 func listLabeled(ctx context.Context, c client.Client, namespace string) ([]client.Object, error) {
 	var found []client.Object
 	for _, kind := range prunable {
 		list := &metav1.PartialObjectMetadataList{}
 		list.SetGroupVersionKind(kind)
-		err := c.List(ctx, list, client.MatchingLabels{LabelPartOf: PartOf}, client.InNamespace(namespace))
+		in := namespace
+		if kind.Kind == "RoleBinding" {
+			in = metav1.NamespaceAll // of the namespaces of shared Secrets
+		}
+		err := c.List(ctx, list, client.MatchingLabels{LabelPartOf: PartOf}, client.InNamespace(in))
 		if meta.IsNoMatchError(err) {
 			continue // the cluster does not have this kind
 		}

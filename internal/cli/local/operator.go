@@ -8,9 +8,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
+	"github.com/bongsu-io/bongsu/internal/feature"
 	"github.com/bongsu-io/bongsu/internal/operator/options"
 	"github.com/bongsu-io/bongsu/internal/version"
 	"github.com/bongsu-io/bongsu/pkg/localcluster"
@@ -68,7 +70,7 @@ func (o *operatorProcess) start(ctx context.Context, fail context.CancelCauseFun
 	// The end of ctx does not kill the operator: stop stops it in order.
 	cmd := exec.CommandContext(context.WithoutCancel(ctx), o.config.Operator, append(o.config.LogArgs,
 		"--"+options.LocalFlag, version.String(), "--kubeconfig", o.kubeconfig(), "--cluster-name", clusterName,
-		"--data-dir", filepath.Join(o.cluster.Dir(), "data"))...)
+		"--controllers", strings.Join(feature.Names(feature.All()), ","), "--data-dir", filepath.Join(o.cluster.Dir(), "data"))...)
 	cmd.Stdout = o.config.Out
 	cmd.Stderr = o.config.OperatorLog
 	if cmd.Stderr == nil {

@@ -134,7 +134,7 @@ func Namespace(name string, labels map[string]string) Result {
 	level := labels["pod-security.kubernetes.io/enforce"]
 	switch {
 	case labels == nil:
-		return Result{check, Fail, fmt.Sprintf("namespace %s does not exist: apply config/rbac", name)}
+		return Result{check, Fail, fmt.Sprintf("namespace %s does not exist: run bongsu install with your values again", name)}
 	case level == "restricted":
 		return Result{check, OK, fmt.Sprintf("namespace %s enforces restricted", name)}
 	case level == "":
@@ -148,9 +148,9 @@ func Namespace(name string, labels map[string]string) Result {
 func Objects(check string, missing, different []string) Result {
 	switch {
 	case len(missing) > 0:
-		return Result{check, Fail, fmt.Sprintf("missing: %s; apply the manifests of this version", list(missing))}
+		return Result{check, Fail, fmt.Sprintf("missing: %s; install this version again, with your values", list(missing))}
 	case len(different) > 0:
-		return Result{check, Fail, fmt.Sprintf("outdated or changed: %s; apply the manifests of this version", list(different))}
+		return Result{check, Fail, fmt.Sprintf("outdated or changed: %s; install this version again, with your values", list(different))}
 	default:
 		return Result{check, OK, "equal to the manifests of this version"}
 	}
@@ -161,9 +161,36 @@ func Objects(check string, missing, different []string) Result {
 func Permissions(account string, missing []string) Result {
 	const check = "operator permissions"
 	if len(missing) > 0 {
-		return Result{check, Fail, fmt.Sprintf("%s may not %s: apply config/rbac of this version", account, list(missing))}
+		return Result{check, Fail, fmt.Sprintf("%s may not %s: install this version again, with your values", account, list(missing))}
 	}
 	return Result{check, OK, account + " has all permissions that it needs"}
+}
+
+// Grant is a binding of a role to the operator's service account.
+type Grant struct {
+	// Binding has the form "ClusterRoleBinding bongsu-appservice-exec".
+	Binding string
+	// Permissions are in the form "create pods/exec".
+	Permissions []string
+}
+
+// Surplus reports permissions of the operator's service account that its features do not need,
+// and unused roles, each in the form "ClusterRole bongsu-appservice-exec".
+func Surplus(account string, grants []Grant, unusedRoles []string) Result {
+	const check = "surplus permissions"
+	var bindings []string
+	for _, g := range grants {
+		bindings = append(bindings, fmt.Sprintf("%s (%s)", g.Binding, list(g.Permissions)))
+	}
+	switch {
+	case len(bindings) > 0:
+		return Result{check, Warn, fmt.Sprintf("ServiceAccount %s has permissions that it does not need, by %s: delete each of these bindings with kubectl, or choose the feature that needs it",
+			account, list(bindings))}
+	case len(unusedRoles) > 0:
+		return Result{check, Warn, fmt.Sprintf("roles of features that are not chosen: %s; delete them with kubectl", list(unusedRoles))}
+	default:
+		return Result{check, OK, fmt.Sprintf("ServiceAccount %s has none", account)}
+	}
 }
 
 // Workload is the Deployment or StatefulSet that runs the operator.

@@ -9,12 +9,14 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bongsu-io/bongsu/internal/alarm/checkpoint"
+	"github.com/bongsu-io/bongsu/internal/cli/bindings"
 	"github.com/bongsu-io/bongsu/internal/cli/install"
 	"github.com/bongsu-io/bongsu/internal/operator/options"
 )
@@ -105,13 +107,54 @@ func (r *removal) removeRest(ctx context.Context) error {
 		return err
 	}
 	for _, o := range present {
-		if r.DryRun && o.GetObjectKind().GroupVersionKind().Group == appsv1.GroupName {
-			continue // stopOperator has reported it
-		}
 		if err := r.remove(ctx, o); err != nil {
 			return err
 		}
 	}
+	return nil
+}
+
+// removeBindings removes the permissions of the operator's account, however they were granted,
+// before the policies that limit them. A binding with other subjects keeps these.
+func (r *removal) removeBindings(ctx context.Context) error {
+	all, err := bindings.Of(ctx, r.client, r.Namespace, options.Account)
+	if err != nil {
+		return err
+	}
+	for _, b := range all {
+		switch {
+		case len(b.Account) == 0:
+			r.Progress(fmt.Sprintf("kept %s: it grants %s %s to all accounts of namespace %s", install.Describe(b.Object), b.Role.Kind, b.Role.Name, r.Namespace))
+		case len(b.Others) == 0:
+			err = r.remove(ctx, b.Object)
+		default:
+			err = r.removeSubject(ctx, b)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// removeSubject removes the operator's account from a binding with other subjects.
+func (r *removal) removeSubject(ctx context.Context, b bindings.Binding) error {
+	if r.DryRun {
+		r.Progress("would remove the operator's account from " + install.Describe(b.Object))
+		return nil
+	}
+	o := b.Object.DeepCopyObject().(client.Object)
+	switch o := o.(type) {
+	case *rbacv1.ClusterRoleBinding:
+		o.Subjects = b.Others
+	case *rbacv1.RoleBinding:
+		o.Subjects = b.Others
+	}
+	patch := client.MergeFromWithOptions(b.Object, client.MergeFromWithOptimisticLock{})
+	if err := r.client.Patch(ctx, o, patch); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("remove the operator's account from %s: %w", install.Describe(b.Object), err)
+	}
+	r.Progress("removed the operator's account from " + install.Describe(b.Object))
 	return nil
 }
 

@@ -6,7 +6,8 @@
 // it makes backups of apps and removes copies.
 //
 // The package never deletes objects that do not belong to Bongsu, even if their names
-// or labels match.
+// or labels match. Bindings of roles to the operator's account belong to Bongsu, even if
+// others created them: an account that is created again would have their permissions.
 package uninstall
 
 import (
@@ -48,6 +49,8 @@ type Config struct {
 type removal struct {
 	Config
 	client client.Client
+	// reported are the objects that a dry run has reported.
+	reported map[string]bool
 }
 
 // Run removes the operator. It waits until ctx ends. If it fails, call it again: it
@@ -61,7 +64,7 @@ func Run(ctx context.Context, c Config) error {
 	if err != nil {
 		return err
 	}
-	r := &removal{Config: c, client: cl}
+	r := &removal{Config: c, client: cl, reported: map[string]bool{}}
 	kinds, err := r.kinds(ctx)
 	if err != nil {
 		return err
@@ -78,7 +81,7 @@ func Run(ctx context.Context, c Config) error {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(r.removeRest(ctx), r.removeState(ctx)); err != nil {
+	if err := errors.Join(r.removeBindings(ctx), r.removeRest(ctx), r.removeState(ctx)); err != nil {
 		return err
 	}
 	if c.DeleteData {
@@ -88,10 +91,13 @@ func Run(ctx context.Context, c Config) error {
 	return nil
 }
 
-// remove deletes an object, or only reports it in a dry run.
+// remove deletes an object, or only reports it in a dry run, once.
 func (r *removal) remove(ctx context.Context, o client.Object) error {
 	if r.DryRun {
-		r.Progress("would remove " + install.Describe(o))
+		if name := install.Describe(o); !r.reported[name] {
+			r.reported[name] = true
+			r.Progress("would remove " + name)
+		}
 		return nil
 	}
 	if err := install.Remove(ctx, r.client, o); err != nil {

@@ -18,9 +18,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
+	"github.com/bongsu-io/bongsu/config"
+	"github.com/bongsu-io/bongsu/internal/cli/bindings"
 	"github.com/bongsu-io/bongsu/internal/cli/chart"
 	"github.com/bongsu-io/bongsu/internal/cli/install"
 	"github.com/bongsu-io/bongsu/internal/cli/uninstall"
+	"github.com/bongsu-io/bongsu/internal/feature"
 	"github.com/bongsu-io/bongsu/internal/operator/options"
 	"github.com/bongsu-io/bongsu/internal/testing/cluster"
 )
@@ -124,6 +127,82 @@ func (s *testCluster) foreign() *rbacv1.ClusterRole {
 	}}
 	s.Expect(s.Client.Create(s.t.Context(), role)).To(Succeed())
 	return role
+}
+
+// bind grants a role to subjects, without a label, as kubectl does.
+func (s *testCluster) bind(namespace, name, role string, subjects ...rbacv1.Subject) {
+	meta := metav1.ObjectMeta{Namespace: namespace, Name: name}
+	ref := rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role}
+	var o client.Object = &rbacv1.ClusterRoleBinding{ObjectMeta: meta, RoleRef: ref, Subjects: subjects}
+	if namespace != "" {
+		o = &rbacv1.RoleBinding{ObjectMeta: meta, RoleRef: ref, Subjects: subjects}
+	}
+	s.Expect(s.Client.Create(s.t.Context(), o)).To(Succeed())
+}
+
+// granted returns the bindings that name the operator's account.
+func (s *testCluster) granted() (names []string) {
+	all, err := bindings.Of(s.t.Context(), s.Client, namespace, options.Account)
+	s.Expect(err).NotTo(HaveOccurred())
+	for _, b := range all {
+		if len(b.Account) > 0 {
+			names = append(names, install.Describe(b.Object))
+		}
+	}
+	return names
+}
+
+func TestNoBindingOfTheOperatorRemains(t *testing.T) {
+	t.Parallel()
+	s := newTestCluster(t)
+	s.Expect(s.operator.Stop()).To(Succeed())
+	account := rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: namespace, Name: options.Account}
+	user := rbacv1.Subject{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: "system:serviceaccount:" + namespace + ":" + options.Account}
+	ana := rbacv1.Subject{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: "ana"}
+	group := rbacv1.Subject{Kind: rbacv1.GroupKind, APIGroup: rbacv1.GroupName, Name: "system:serviceaccounts:" + namespace}
+	other := rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: "shop", Name: options.Account}
+	s.bind("", "of-a-runbook", "bongsu-appservice-exec", account)
+	s.bind("", "by-user-name", "cluster-admin", user)
+	s.bind("", "shared", "view", ana, account)
+	s.bind("", "of-the-group", "view", group)
+	s.bind("", "of-another-account", "view", other)
+	s.bind("shop", "receivers", "bongsu-receiver-secrets", account)
+	s.bind(namespace, "without-namespace", "view", account)
+
+	output, err := s.uninstall(func(string) {}, func(c *uninstall.Config) { c.DryRun = true })
+	s.Expect(err).NotTo(HaveOccurred(), output)
+	for _, line := range []string{
+		"would remove ClusterRoleBinding of-a-runbook\n", "would remove RoleBinding shop/receivers\n",
+		"would remove the operator's account from ClusterRoleBinding shared\n", "would remove ClusterRoleBinding bongsu-alarm\n",
+	} {
+		s.Expect(strings.Count(output, line)).To(Equal(1), line)
+	}
+
+	output, err = s.uninstall(func(string) {})
+	s.Expect(err).NotTo(HaveOccurred(), output)
+	s.Expect(s.granted()).To(BeEmpty())
+	s.Expect(output).To(ContainSubstring("kept ClusterRoleBinding of-the-group: it grants ClusterRole view to all accounts of namespace " + namespace + "\n"))
+	s.Expect(strings.Index(output, "removed ClusterRoleBinding of-a-runbook")).To(BeNumerically("<", strings.Index(output, "removed ValidatingAdmissionPolicy")))
+	shared := &rbacv1.ClusterRoleBinding{}
+	s.Expect(s.exists(shared, "", "shared")).To(BeTrue())
+	s.Expect(shared.Subjects).To(ConsistOf(ana))
+	s.Expect(s.exists(&rbacv1.ClusterRoleBinding{}, "", "of-another-account")).To(BeTrue())
+}
+
+// TestObjectsAppliedWithoutTheInstallerAreRemoved: kubectl apply -f config/rbac, for example.
+func TestObjectsAppliedWithoutTheInstallerAreRemoved(t *testing.T) {
+	t.Parallel()
+	s := newTestCluster(t)
+	s.Expect(s.operator.Stop()).To(Succeed())
+	objects, err := config.RBAC(feature.All())
+	s.Expect(err).NotTo(HaveOccurred())
+	for _, o := range objects {
+		s.Expect(s.Client.Patch(t.Context(), o, client.Apply, client.FieldOwner("kubectl"), client.ForceOwnership)).To(Succeed()) //nolint:staticcheck // of an unstructured object
+	}
+	output, err := s.uninstall(func(string) {})
+	s.Expect(err).NotTo(HaveOccurred(), output)
+	s.Expect(s.roles()).To(BeEmpty())
+	s.Expect(s.granted()).To(BeEmpty())
 }
 
 func (s *testCluster) roles() []string {

@@ -39,18 +39,21 @@ func disabledIn(spec *v1alpha1.AppServiceSpec, chosen []feature.Feature) disable
 	switch check := spec.HealthCheck; {
 	case check == nil:
 	case check.Exec != nil && lacks(feature.AppServiceExec):
-		d.healthCheck = without(feature.AppServiceExec, "spec.healthCheck.exec", "use httpGet")
+		d.healthCheck = without(feature.AppServiceExec, chosen, "spec.healthCheck.exec", "use httpGet")
 	case check.Transport == v1alpha1.HealthCheckTransportAPIServer && lacks(feature.AppServiceProxy):
-		d.healthCheck = without(feature.AppServiceProxy, "spec.healthCheck.transport: APIServer", "use PodIP")
+		d.healthCheck = without(feature.AppServiceProxy, chosen, "spec.healthCheck.transport: APIServer", "use PodIP")
 	}
 	if spec.Backup != nil && spec.Backup.Exec != nil && lacks(feature.AppServiceExec) {
-		d.backup = without(feature.AppServiceExec, "spec.backup.exec", "use jobTemplate")
+		d.backup = without(feature.AppServiceExec, chosen, "spec.backup.exec", "use jobTemplate")
 	}
 	return d
 }
 
-func without(f feature.Feature, field, instead string) string {
-	return fmt.Sprintf("%s needs the feature %s, which the operator runs without: %s, or ask an administrator to install the feature", field, f, instead)
+// without says how an administrator switches the feature on, beside those that were chosen.
+func without(f feature.Feature, chosen []feature.Feature, field, instead string) string {
+	all := append(feature.Names(chosen), string(f))
+	return fmt.Sprintf("%s needs the feature %s, which is off: %s, or ask an administrator to install again with the same values and --set 'controllers={%s}'",
+		field, f, instead, strings.Join(all, ","))
 }
 
 // message describes all parts; empty if there is none.

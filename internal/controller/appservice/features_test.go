@@ -20,10 +20,10 @@ func TestAnAppThatNeedsAFeatureThatIsNotInstalledSaysSo(t *testing.T) {
 	t.Parallel()
 	s := sceneIn(t, startOwn(t))
 	operator, user := s.StartOperatorFor(t, []feature.Feature{feature.AppService})
-	const instead = ", which the operator runs without: %s, or ask an administrator to install the feature"
-	noExec := "spec.healthCheck.exec needs the feature appservice-exec" + fmt.Sprintf(instead, "use httpGet")
-	noProxy := "spec.healthCheck.transport: APIServer needs the feature appservice-proxy" + fmt.Sprintf(instead, "use PodIP")
-	noBackup := "spec.backup.exec needs the feature appservice-exec" + fmt.Sprintf(instead, "use jobTemplate")
+	const instead = ", which is off: %s, or ask an administrator to install again with the same values and --set 'controllers={appservice,%s}'"
+	noExec := "spec.healthCheck.exec needs the feature appservice-exec" + fmt.Sprintf(instead, "use httpGet", "appservice-exec")
+	noProxy := "spec.healthCheck.transport: APIServer needs the feature appservice-proxy" + fmt.Sprintf(instead, "use PodIP", "appservice-proxy")
+	noBackup := "spec.backup.exec needs the feature appservice-exec" + fmt.Sprintf(instead, "use jobTemplate", "appservice-exec")
 	for name, tc := range map[string]struct{ spec, healthy, degraded string }{
 		"exec":   {"size: 1" + runs("true", 1), noExec, noExec},
 		"proxy":  {"size: 1\nhealthCheck: {httpGet: {port: 80}, transport: APIServer, periodSeconds: 1}", noProxy, noProxy},

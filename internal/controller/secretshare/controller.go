@@ -70,6 +70,8 @@ type Dependencies struct {
 	Namespace string
 	// Protected are further namespaces that get no copies.
 	Protected []string
+	// Only are the namespaces of sources and targets; none means all.
+	Only []string
 	// Clock gives the times of Events and conditions.
 	Clock clock.PassiveClock
 	// Metrics registers the metrics.
@@ -98,7 +100,7 @@ func New(d Dependencies) *Controllers {
 	}
 	rule := func(kind string, newEmpty func() Object, newList func() client.ObjectList) *Reconciler {
 		return &Reconciler{
-			kind: kind, newEmpty: newEmpty, newList: newList, namespace: d.Namespace, protected: d.Protected, policies: d.Policies, clock: d.Clock,
+			kind: kind, newEmpty: newEmpty, newList: newList, namespace: d.Namespace, protected: d.Protected, only: d.Only, policies: d.Policies, clock: d.Clock,
 			client: d.Client, live: d.Live, contents: read, store: s, budget: newBudget(kind), writer: writers[kind],
 		}
 	}
@@ -165,8 +167,10 @@ type Reconciler struct {
 	// namespace is the operator's own. protected get no copies either.
 	namespace string
 	protected []string
-	policies  *policies.Gate
-	clock     clock.PassiveClock
+	// only are the namespaces of sources and targets; none means all.
+	only     []string
+	policies *policies.Gate
+	clock    clock.PassiveClock
 
 	client   client.Client
 	live     client.Reader
@@ -369,7 +373,7 @@ func (r *Reconciler) definitionOf(key kube.Key, object Object) share.Definition 
 		name = key.Kind + "/" + key.Namespace + "/" + key.Name
 	}
 	return share.Definition{
-		UID: string(object.GetUID()), Name: name, Namespace: source.Namespace, Operator: r.namespace, Protected: r.protected,
+		UID: string(object.GetUID()), Name: name, Namespace: source.Namespace, Operator: r.namespace, Protected: r.protected, Only: r.only,
 		Source: source.SecretSource, Spec: *object.CopySpec(),
 	}
 }
@@ -425,9 +429,26 @@ func (r *Reconciler) patchFinalizer(ctx context.Context, object Object, change f
 // The watch may not have delivered the newest ones yet. It does not count copies that are
 // being deleted: only finalizers of others keep them.
 func (r *Reconciler) countLiveCopies(ctx context.Context, rule *share.Rule) (int, error) {
+	if len(r.only) == 0 {
+		return r.countLiveCopiesIn(ctx, rule, metav1.NamespaceAll)
+	}
+	all := 0
+	for _, namespace := range r.only {
+		n, err := r.countLiveCopiesIn(ctx, rule, namespace)
+		switch {
+		case apierrors.IsForbidden(err): // as in a protected namespace, it cannot remove copies there
+		case err != nil:
+			return 0, err
+		}
+		all += n
+	}
+	return all, nil
+}
+
+func (r *Reconciler) countLiveCopiesIn(ctx context.Context, rule *share.Rule, namespace string) (int, error) {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("SecretList"))
-	err := r.live.List(ctx, list, client.MatchingLabels{share.LabelRuleUID: rule.UID})
+	err := r.live.List(ctx, list, client.MatchingLabels{share.LabelRuleUID: rule.UID}, client.InNamespace(namespace))
 	n := 0
 	for i := range list.Items {
 		secret := &list.Items[i]
@@ -443,6 +464,9 @@ const (
 	defaultRule = "secretsync"
 	defaultType = v1alpha1.Group + "/secretsync"
 )
+
+// DefaultNamespace is the namespace of the sources of the default rule.
+const DefaultNamespace = defaultRule
 
 // EnsureDefault creates the ClusterSecretShare secretsync at the operator's first start in a
 // cluster, which the ConfigMap defaults records. If there already are Secrets that it would copy,

@@ -41,7 +41,7 @@ func (r *Reconciler) setSources(ctx context.Context, p *plan, object Object) err
 		return nil
 	}
 	p.Sources = share.Sources{Unknown: true}
-	if _, ok := p.Rule.SourceSelector(); !ok {
+	if _, ok := p.Rule.SourceSelector(); !ok || p.Rule.InvalidSource() != "" {
 		return nil
 	}
 	r.store.beginRead(p.key, p.Rule)

@@ -73,6 +73,8 @@ func evaluate(p *plan, invalid, unread error) readiness {
 		return held(v1alpha1.ReasonInvalidSelector, invalid.Error())
 	case rule.InvalidTarget() != "":
 		return held(v1alpha1.ReasonInvalidTarget, rule.InvalidTarget())
+	case rule.InvalidSource() != "":
+		return held(v1alpha1.ReasonSourceUnreadable, rule.InvalidSource())
 	case isRecreated(unread):
 		return readiness{Problem: share.Problem{Reason: v1alpha1.ReasonSourceRecreated, Message: unread.Error()}, held: true}
 	case unread != nil:

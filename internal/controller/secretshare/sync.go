@@ -45,7 +45,9 @@ type syncer struct {
 
 // The operator reads sources, and writes and removes copies. It watches the metadata of
 // all Secrets to notice changes of both.
-// +kubebuilder:rbac:groups="",resources=secrets,verbs=get;list;watch;create;update;delete
+// A role of its own contains only this, so that secretShare.namespaces can limit it to some
+// namespaces.
+// +kubebuilder:rbac:roleName=bongsu-secretshare-secrets,groups="",resources=secrets,verbs=get;list;watch;create;update;delete
 
 // Reconcile applies the plan of a rule to one namespace.
 func (s *syncer) Reconcile(ctx context.Context, item workItem) (reconcile.Result, error) {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -31,6 +32,9 @@ type Options struct {
 	// ProtectedNamespaces are the namespaces in which the operator writes only Events and
 	// statuses.
 	ProtectedNamespaces []string
+	// ShareNamespaces are the namespaces of the sources and targets of shared Secrets. Empty means
+	// all, for which the operator needs the permission to read and write all Secrets.
+	ShareNamespaces []string
 	// DefaultShare creates the ClusterSecretShare secretsync at the first start in a cluster.
 	DefaultShare bool
 	// ClusterName is the name in messages. If it is empty, the name is derived from the
@@ -65,7 +69,7 @@ type Options struct {
 // Default returns the default options.
 func Default() Options {
 	return Options{
-		Controllers:         feature.Names(feature.All()),
+		Controllers:         feature.Names(feature.Default()),
 		DataDir:             "/var/lib/bongsu",
 		Namespace:           "bongsu-system",
 		ProtectedNamespaces: []string{metav1.NamespaceSystem},
@@ -92,6 +96,8 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 		"`namespace` of the operator's own objects (Lease, checkpoint)")
 	flags.StringSliceVar(&o.ProtectedNamespaces, "protected-namespaces", o.ProtectedNamespaces,
 		"`namespaces` in which the operator writes only Events and statuses; the admission policies must name the same")
+	flags.StringSliceVar(&o.ShareNamespaces, "share-namespaces", o.ShareNamespaces,
+		"`namespaces` of the sources and targets of shared Secrets (default: all)")
 	flags.BoolVar(&o.DefaultShare, "default-share", o.DefaultShare,
 		"create the ClusterSecretShare secretsync at the first start in a cluster")
 	flags.StringVar(&o.ClusterName, "cluster-name", o.ClusterName,
@@ -149,6 +155,11 @@ func (o *Options) Validate() error {
 			errs = append(errs, fmt.Errorf("--protected-namespaces: %q is not a namespace", namespace))
 		}
 	}
+	for _, namespace := range o.ShareNamespaces {
+		if len(validation.IsDNS1123Label(namespace)) > 0 {
+			errs = append(errs, fmt.Errorf("--share-namespaces: %q is not a namespace", namespace))
+		}
+	}
 	if o.JupyterImage == "" {
 		errs = append(errs, errors.New("--jupyter-image must not be empty"))
 	}
@@ -173,6 +184,27 @@ func (o *Options) checkHeartbeat() error {
 		return fmt.Errorf("--heartbeat-interval is %v; it must be 0, or from %v to %v", h, minHeartbeat, maxHeartbeat)
 	}
 	return nil
+}
+
+// Argument returns the value of an argument with this prefix, such as "--controllers=", of the
+// operator's container in a pod.
+func Argument(pod *corev1.PodSpec, prefix string) (value string, found bool) {
+	for _, container := range pod.Containers {
+		for _, arg := range container.Args {
+			if value, found := strings.CutPrefix(arg, prefix); found {
+				return value, true
+			}
+		}
+	}
+	return "", false
+}
+
+// FeaturesOf returns the features of the operator in a pod.
+func FeaturesOf(pod *corev1.PodSpec) ([]feature.Feature, error) {
+	if names, found := Argument(pod, "--controllers="); found {
+		return feature.Parse(strings.Split(names, ","))
+	}
+	return feature.Default(), nil
 }
 
 // Features parses Controllers.

@@ -43,6 +43,22 @@ func Needed(namespace string, chosen []feature.Feature) ([]Permission, error) {
 	return permissions, nil
 }
 
+// OnlyIn replaces the permissions of a role in all namespaces by the same in some.
+func OnlyIn(namespaces []string, role string, all []Permission) []Permission {
+	var permissions []Permission
+	for _, p := range all {
+		if p.Role != "ClusterRole "+role {
+			permissions = append(permissions, p)
+			continue
+		}
+		for _, namespace := range namespaces {
+			p.Namespace = namespace
+			permissions = append(permissions, p)
+		}
+	}
+	return permissions
+}
+
 // permissionsIn returns the permissions in the roles with this name.
 func permissionsIn(manifests []*unstructured.Unstructured, name, namespace string) ([]Permission, error) {
 	var permissions []Permission

@@ -39,9 +39,21 @@ func TestWhatWasNotChosenNeedsNoPermissions(t *testing.T) {
 			_, name, _ := strings.Cut(r.Role, " ")
 			got[name] = true
 		}
-		if diff := cmp.Diff(map[string]bool{"bongsu": true, "bongsu-" + string(chosen): true}, got); diff != "" {
+		want := map[string]bool{"bongsu": true, "bongsu-" + string(chosen): true}
+		if chosen == feature.SecretShare {
+			want["bongsu-secretshare-secrets"] = true
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("roles that %s alone needs:\n%s", chosen, diff)
 		}
+	}
+}
+
+func TestARoleIsNeededOnlyInSomeNamespaces(t *testing.T) {
+	all := []Permission{{Role: "ClusterRole a", Resource: "pods", Verb: "get"}, {Role: "ClusterRole b", Resource: "secrets", Verb: "get"}}
+	want := []Permission{all[0], {Role: "ClusterRole b", Namespace: "x", Resource: "secrets", Verb: "get"}, {Role: "ClusterRole b", Namespace: "y", Resource: "secrets", Verb: "get"}}
+	if diff := cmp.Diff(want, OnlyIn([]string{"x", "y"}, "b", all)); diff != "" {
+		t.Error(diff)
 	}
 }
 

@@ -139,7 +139,7 @@ func TestAPolicyThatIsMissingOrChangedIsNoticed(t *testing.T) {
 }
 
 // specsDigest is the digest of all specs of the version that the manifests have.
-const specsDigest = "e933e679bdbc7ea1"
+const specsDigest = "993240973f5ebc3c"
 
 func TestAChangeOfAPolicyHasANewVersion(t *testing.T) {
 	manifests, err := config.Objects(feature.All())

@@ -62,7 +62,7 @@ type Operator struct {
 }
 
 // StartOperator starts the operator and returns when it reads Events. It has an empty data
-// directory and default options, which change can modify.
+// directory, all features, and default options, which change can modify.
 func (c *Cluster) StartOperator(t testing.TB, change ...func(*options.Options)) *Operator {
 	t.Helper()
 	return c.StartOperatorThrough(t, nil, change...)
@@ -92,7 +92,7 @@ func (c *Cluster) startOperatorAs(t testing.TB, account string, wrap transport.W
 
 func (c *Cluster) startOperator(dir, account string, wrap transport.WrapperFunc, change ...func(*options.Options)) (*Operator, error) {
 	opts := options.Default()
-	opts.DataDir, opts.ClusterName = dir, "test"
+	opts.DataDir, opts.ClusterName, opts.Controllers = dir, "test", feature.Names(feature.All())
 	for _, f := range change {
 		f(&opts)
 	}

@@ -34,8 +34,11 @@ type Definition struct {
 	Operator string
 	// Protected are namespaces that get no copies, whatever the rule says.
 	Protected []string
-	Source    v1alpha1.SecretSource
-	Spec      v1alpha1.SecretCopySpec
+	// Only are the namespaces of sources and targets; none means all. The operator may read and
+	// write Secrets only there.
+	Only   []string
+	Source v1alpha1.SecretSource
+	Spec   v1alpha1.SecretCopySpec
 }
 
 // Rule is a compiled Definition. It is immutable and safe for concurrent use.
@@ -121,7 +124,7 @@ func (r *Rule) Selects(s *corev1.Secret) bool {
 // Targets reports whether a namespace is a target.
 func (r *Rule) Targets(namespace string, set labels.Set) bool {
 	t := &r.Spec.Targets
-	return namespace != r.Namespace && namespace != r.Operator &&
+	return namespace != r.Namespace &&
 		(len(t.Names) == 0 || glob.MatchAny(t.Names, namespace)) &&
 		!r.excludes(namespace) &&
 		mayMatch(r.namespaces, set)
@@ -139,7 +142,26 @@ func (r *Rule) excludes(namespace string) bool {
 
 // Protects reports whether the operator may write no copies to a namespace, and may remove
 // none there.
-func (r *Rule) Protects(namespace string) bool { return slices.Contains(r.Protected, namespace) }
+func (r *Rule) Protects(namespace string) bool {
+	return namespace == r.Operator || slices.Contains(r.Protected, namespace) || r.isOutside(namespace)
+}
+
+// isOutside reports whether the operator may not read and write Secrets of a namespace.
+func (r *Rule) isOutside(namespace string) bool {
+	return len(r.Only) > 0 && !slices.Contains(r.Only, namespace)
+}
+
+// addNamespace is what to do about a namespace that is outside.
+const addNamespace = "ask an administrator to add it to the value secretShare.namespaces"
+
+// InvalidSource returns what is wrong with the namespace of the sources. It is empty if the operator
+// may read Secrets there.
+func (r *Rule) InvalidSource() string {
+	if !r.isOutside(r.Namespace) {
+		return ""
+	}
+	return fmt.Sprintf("the installation does not share Secrets of the namespace %s: %s", r.Namespace, addNamespace)
+}
 
 func mayMatch(selector labels.Selector, set labels.Set) bool {
 	return selector == nil || selector.Matches(set)
@@ -166,10 +188,13 @@ func (r *Rule) InvalidTarget() string {
 	switch {
 	case slices.Contains(named, r.Namespace):
 		return "spec.targets.names contains the rule's own namespace: remove it"
-	case slices.Contains(named, r.Operator):
+	case slices.Contains(r.named(), r.Operator):
 		return "spec.targets.names contains the namespace of the operator, which gets no copies: remove it"
 	}
 	for _, name := range r.named() {
+		if r.isOutside(name) {
+			return fmt.Sprintf("spec.targets.names contains the namespace %s, to which the installation does not copy Secrets: remove it, or %s", name, addNamespace)
+		}
 		if r.Protects(name) {
 			return fmt.Sprintf("spec.targets.names contains the namespace %s, which is protected and gets no copies: remove it", name)
 		}

@@ -390,6 +390,25 @@ func TestAProtectedNamespaceGetsNoCopies(t *testing.T) {
 	}
 }
 
+func TestOnlySomeNamespacesCanBeSourcesAndTargets(t *testing.T) {
+	const ask = "ask an administrator to add it to the value secretShare.namespaces"
+	r := compile(t, v1alpha1.SecretCopySpec{Targets: v1alpha1.SecretTargets{Names: []v1alpha1.NamespaceGlob{"shop", "s*"}}})
+	r.Only = []string{r.Namespace, "shop"}
+	if !r.Targets("shop", nil) || r.Targets("stage", nil) || !r.Protects("stage") {
+		t.Error("a namespace of the list gets no copies, or another one does")
+	}
+	if got := r.InvalidTarget() + r.InvalidSource(); got != "" {
+		t.Error(got)
+	}
+	r.Only = []string{"other"}
+	if got, want := r.InvalidTarget(), "spec.targets.names contains the namespace shop, to which the installation does not copy Secrets: remove it, or "+ask; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if got, want := r.InvalidSource(), "the installation does not share Secrets of the namespace "+r.Namespace+": "+ask; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
 func TestTargets(t *testing.T) {
 	selector := &metav1.LabelSelector{MatchLabels: map[string]string{"team": "shop"}}
 	for name, tc := range map[string]struct {
