@@ -355,7 +355,7 @@ func Compose(group Group, parts []Part, count int64) Message {
 		lines = append(lines, counts(group.Total, count, group.Since))
 	}
 	m.Title = cmp.Or(m.Title, fmt.Sprintf("%d occurrences", count))
-	if group.Resolved && (!group.First || len(parts) != 1) { // otherwise, no message was about the problem
+	if group.Resolved && !group.First { // otherwise, no message was about a problem
 		m.Title = resolvedTitle(m.Title)
 	}
 	m.Text = appendLines(lines[0], lines[1:])

@@ -136,7 +136,7 @@ func (g *group) successor(m *Membership) group {
 // isReported reports whether the first message of the group was due before an occurrence. Like
 // messageClosed, it depends only on times if the Events come in order.
 func (g *group) isReported(at time.Time, served bool) bool {
-	return g.total > 0 && (!at.Before(g.first) || !served && !g.released.Before(g.first))
+	return !at.Before(g.first) || !served && !g.released.Before(g.first)
 }
 
 // endDue returns when a group with a Membership.Quiet is resolved: after its last message, which
@@ -146,16 +146,19 @@ func (g *group) endDue(m *Membership) time.Time {
 }
 
 // setDue sets when the message of a new occurrence is due, at the end of a second. The occurrence
-// joins the message of the last one if that is not closed. A resolution is due at once if the
-// group was reported, and takes that message with it: see [tx.holdOccurrence].
+// joins the message of the last one if that is not closed. The end of a problem is due at once,
+// after the first message of the group. It takes the message with it that is due later. If the
+// problem occurs again before the first message, that has all of them: see [tx.holdOccurrence].
 func (g *group) setDue(m *Membership, served bool) {
 	switch {
-	case m.Resolves && g.isReported(m.At, served):
+	case m.Resolves && g.total > 0 && !g.resolved:
 		g.due = latest(m.At, g.first).Add(time.Second)
 		if g.paced.After(g.due) {
 			g.paced = g.due
 		}
 		return
+	case g.resolved && !m.Resolves && !g.isReported(m.At, served):
+		g.due = g.first
 	case !g.messageClosed(m.At, served):
 	case m.Resolves: // there was no problem
 		g.due = latest(m.At.Add(m.Wait+time.Second), g.due.Add(m.Interval))
