@@ -375,7 +375,11 @@ func (a *Alarm) HasText() bool { return a.text != nil }
 // those of the group.
 func (a *Alarm) defaultText(occ *alarm.Occurrence, object *alarm.Object) string {
 	var extra []string
-	if t := a.threshold; t != nil {
+	switch t := a.threshold; {
+	case t == nil:
+	case a.group == nil: // the other occurrences can be about other objects
+		extra = append(extra, fmt.Sprintf("%d or more Events matched within %s, this one:", t.Count, t.Within))
+	default:
 		extra = append(extra, fmt.Sprintf("%d or more matched within %s", t.Count, t.Within))
 	}
 	if a.group == nil {

@@ -272,8 +272,11 @@ func (g *eventGroup) addName(e *Event) {
 	g.names = append(g.names, name)
 }
 
-// String returns a text like "37 × BackOff Pod".
+// String returns a text like "37 × BackOff Pod". An Event that only resolves a group is not counted.
 func (g *eventGroup) String() string {
+	if g.count == 0 {
+		return strings.TrimSpace(g.reason + " " + g.kind)
+	}
 	return strings.TrimSpace(fmt.Sprintf("%d × %s %s", g.count, g.reason, g.kind))
 }
 
@@ -330,23 +333,32 @@ func digestTitle(count int64, groups []*eventGroup) string {
 // occurrences in all of them, including those that are not in parts. The last line counts the
 // occurrences of the group, except in the alarm's own text about a single one.
 func Compose(group Group, parts []Part, count int64) Message {
+	problems, ends := splitEnds(parts)
 	combiner := NewCombiner()
-	for i := range parts {
-		combiner.Add(parts[i].Message)
+	for i := range problems {
+		combiner.Add(problems[i].Message)
 	}
 	m := combiner.Message()
 	m.Digest, m.Group, m.Count = false, &group, count
-	if len(parts) > 0 {
-		m.NamespaceLabels = parts[len(parts)-1].NamespaceLabels // all are about one namespace
-	}
 	lines := []string{m.Text}
-	if len(parts) > 1 {
+	if len(parts) > 0 {
 		newest := &parts[len(parts)-1]
-		if sameSubject(m.Events) { // the newest text is the best summary
-			m.Title, lines[0] = newest.Title, newest.Text
-		} else {
+		m.NamespaceLabels = newest.NamespaceLabels // all are about one namespace
+		switch {
+		case len(parts) == 1:
+		case sameSubject(m.Events): // the newest text is the best summary
+			last := &problems[len(problems)-1]
+			m.Title, lines[0] = last.Title, last.Text
+			if len(ends) > 0 {
+				lines = append(lines, newest.summary()...)
+			}
+		default:
 			lines = append(lines, newest.summary()...)
 		}
+	}
+	for i := range ends {
+		m.Events = listed(append(m.Events, ends[i].Events...))
+		m.LastSeen = later(m.LastSeen, ends[i].LastSeen)
 	}
 	if len(group.By) == 0 {
 		lines = append(lines, "Too many groups are open: this message covers all others.")
@@ -360,6 +372,22 @@ func Compose(group Group, parts []Part, count int64) Message {
 	}
 	m.Text = appendLines(lines[0], lines[1:])
 	return m
+}
+
+// splitEnds separates the parts that only resolve the group. Without a problem, the newest part is
+// what the message is about.
+func splitEnds(parts []Part) (problems, ends []Part) {
+	for i := range parts {
+		if parts[i].Count > 0 {
+			problems = append(problems, parts[i])
+		} else {
+			ends = append(ends, parts[i])
+		}
+	}
+	if len(problems) == 0 && len(ends) > 0 {
+		return ends[len(ends)-1:], nil
+	}
+	return problems, ends
 }
 
 func resolvedTitle(title string) string {

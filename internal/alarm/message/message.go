@@ -32,7 +32,8 @@ type Message struct {
 	// Title and Text are plain text. Each notifier escapes them for its receiver.
 	Title string `json:"title"`
 	Text  string `json:"text"`
-	// Count is the number of occurrences that this message reports.
+	// Count is the number of occurrences that this message reports. It is 0 if the message only
+	// resolves its group.
 	Count int64 `json:"count"`
 	// Digest is true if this message combines several that a rate limit delayed.
 	Digest bool `json:"digest"`
@@ -65,8 +66,9 @@ type Group struct {
 	// By contains the values that the occurrences share, in the order of spec.group.by.
 	// It is empty for the group that collects all occurrences beyond the limit of groups.
 	By []alarm.GroupValue `json:"by,omitempty"`
-	// Total is the number of occurrences of the group so far, including those of this
-	// message. Since is when the first of them was observed.
+	// Total is the number of occurrences of the group so far: those of this message, those of
+	// earlier ones, and those that a threshold, a mute or an acknowledgement kept from being sent.
+	// Occurrences that only resolve are not counted. Since is when the first was observed.
 	Total int64     `json:"total"`
 	Since time.Time `json:"since"`
 	// First is true if the receiver got no earlier message of this group. A retried
@@ -120,6 +122,15 @@ type Part struct {
 	Message
 	// OwnText means that the text comes from a template of the alarm.
 	OwnText bool `json:"ownText,omitempty"`
+}
+
+// SetUncounted marks a part that is no occurrence of the problem: it only resolves the group, or a
+// time without occurrences does.
+func (p *Part) SetUncounted() {
+	p.Count = 0
+	for i := range p.Events {
+		p.Events[i].Count = 0
+	}
 }
 
 // Encode returns the JSON form of a Message or a Part. It does not escape characters of HTML,

@@ -42,6 +42,9 @@ type Membership struct {
 	// the state of the group. Repeats is true if the receiver must get the messages of open
 	// groups again: the outbox then stores one about an occurrence that was sent.
 	StateOnly, Repeats bool
+	// Suppressed is true for an occurrence that a threshold or a mute keeps from being sent. It is
+	// StateOnly, and counts in the total of its group.
+	Suppressed bool
 	// Former is true for a resolution from before the receiver was created. It is StateOnly unless the
 	// receiver gets a message of the group, for example one that waited for a receiver of the name.
 	Former bool
@@ -64,11 +67,12 @@ func EndKey(last string) string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// group is the state of an open group of a receiver.
+// group is the state of an open group of a receiver. It counts all occurrences, also those that are
+// not sent.
 type group struct {
 	// since and newest are the times of the first and the last occurrence. due is when
-	// the message of the last occurrence is due, and first when the message of the first
-	// occurrence was due. paced is when the last message with a problem was due: the interval
+	// the message of the last occurrence is due, and first when the first message was due: zero if
+	// all occurrences were suppressed. paced is when the last message with a problem was due: the interval
 	// until the next one begins there.
 	since, newest, due, first, paced time.Time
 	// over is when the group is over if nothing happens in it.
@@ -151,7 +155,7 @@ func (g *group) endDue(m *Membership) time.Time {
 // problem occurs again before the first message, that has all of them: see [tx.holdOccurrence].
 func (g *group) setDue(m *Membership, served bool) {
 	switch {
-	case m.Resolves && g.total > 0 && !g.resolved:
+	case m.Resolves && g.begun() && !g.resolved:
 		g.due = latest(m.At, g.first).Add(time.Second)
 		if g.paced.After(g.due) {
 			g.paced = g.due
@@ -194,6 +198,9 @@ func (tx *tx) join(ctx context.Context, e *Entry, content, account int64) (held 
 // joinOccurrence is join for an entry that is an occurrence.
 func (tx *tx) joinOccurrence(ctx context.Context, e *Entry, g group, known bool, content, account int64) (held bool, err error) {
 	m := e.Member
+	if m.Suppressed {
+		return false, tx.addSuppressed(ctx, e, g, known)
+	}
 	served, err := tx.isServed(ctx, e, &g)
 	if err != nil {
 		return false, err
@@ -202,7 +209,7 @@ func (tx *tx) joinOccurrence(ctx context.Context, e *Entry, g group, known bool,
 	if ended {
 		g = g.successor(m)
 	}
-	if m.OnlyResolves && g.total == 0 {
+	if m.OnlyResolves && !g.begun() {
 		return false, nil
 	}
 	silent := m.Acknowledged != nil && !m.Resolves && m.Acknowledged.names(g.startWith(m), &g)
@@ -235,10 +242,30 @@ func (g *group) add(e *Entry, served bool) {
 	m := e.Member
 	g.setDue(m, served)
 	g.resolved = m.Resolves
-	if g.total == 0 {
-		g.since, g.first = m.At, g.due
+	g.since = g.startWith(m)
+	if !g.begun() {
+		g.first = g.due
 	}
 	g.count(e)
+}
+
+// begun reports whether a message of the group was due. Otherwise, all occurrences were suppressed.
+func (g *group) begun() bool { return !g.first.IsZero() }
+
+// addSuppressed counts an occurrence that is not sent. It neither keeps a group open that has begun,
+// nor resolves one.
+func (tx *tx) addSuppressed(ctx context.Context, e *Entry, g group, known bool) error {
+	m := e.Member
+	if known && g.isOver(m, true) {
+		g = g.successor(m)
+	}
+	g.since = g.startWith(m)
+	if g.begun() {
+		g.total += e.Count
+	} else {
+		g.count(e)
+	}
+	return tx.putGroup(ctx, e, &g, !known)
 }
 
 // count counts an entry, which keeps the group open.

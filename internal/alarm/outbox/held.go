@@ -9,7 +9,7 @@ import (
 // holdEnd stores the end of a group, which dropEnd removes if something happens before. With
 // StateOnly, it was sent or already waits here.
 func (tx *tx) holdEnd(ctx context.Context, e *Entry, g *group, content, account int64) (held bool, err error) {
-	if g.total == 0 || g.resolved || g.ending != "" {
+	if !g.begun() || g.resolved || g.ending != "" {
 		return false, nil // its occurrence was not added
 	}
 	waits := false

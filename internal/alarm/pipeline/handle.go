@@ -282,12 +282,15 @@ func (b *entryBuilder) addWithOffsets(ctx context.Context, occ *alarm.Occurrence
 	return b.add(ctx, occ, e)
 }
 
-// add adds an entry for each receiver, if the occurrence matched and is not suppressed. It
-// skips receivers for which the occurrence was handled before. Such an occurrence still
+// add adds an entry for each receiver, if the occurrence matched. One that is suppressed only counts
+// in its group. It skips receivers for which the occurrence was handled before. Such an occurrence still
 // belongs to its group, so that group gets an entry that is marked as served.
 func (b *entryBuilder) add(ctx context.Context, occ *alarm.Occurrence, e *evaluation) error {
-	if e.outcome != match.Matched || e.suppressed != "" {
+	if e.outcome != match.Matched {
 		return nil
+	}
+	if e.suppressed != "" {
+		return b.addSuppressed(occ, e)
 	}
 	payload, err := message.Encode(partOf(occ, e))
 	if err != nil {
@@ -310,6 +313,21 @@ func (b *entryBuilder) add(ctx context.Context, occ *alarm.Occurrence, e *evalua
 		}
 	}
 	return b.store(ctx, append(waiting, ends...))
+}
+
+// addSuppressed adds an entry without a message for each receiver, if the alarm has groups.
+func (b *entryBuilder) addSuppressed(occ *alarm.Occurrence, e *evaluation) error {
+	for i := range e.recipients {
+		entry, err := b.entryFor(&e.recipients[i], occ, e)
+		if err != nil {
+			return err
+		}
+		if entry.Member != nil {
+			entry.Member.StateOnly, entry.Member.Suppressed = true, true
+			b.entries = append(b.entries, entry)
+		}
+	}
+	return nil
 }
 
 // entryFor returns the entry for a receiver, without its payload.
