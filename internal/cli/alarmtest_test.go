@@ -286,9 +286,11 @@ func TestAlarmTestShowsWhyNoEventMatches(t *testing.T) {
 		"labels of an unread kind": {"Alarm", "match: [{kinds: [HelmRelease], objectSelector: {matchLabels: {team: a}}}]",
 			"note: spec.match[0].objectSelector: Bongsu does not read objects of kind HelmRelease, so no Event about them matches: name their resource in spec.readObjects, which an administrator must allow, or use names or note instead\n"},
 		"groups of an unread kind": {"Alarm", "match: [{kinds: [HelmRelease]}]\ngroup: {by: [regarding.kind, 'object.labels[team]']}",
-			"note: spec.group.by: Bongsu does not read objects of kind HelmRelease, so object.labels[team] is empty for all of them: name their resource in spec.readObjects, which an administrator must allow, or group by regarding.name instead\n"},
+			"note: spec.group.by: Bongsu does not read objects of kind HelmRelease, so each of them is a group of its own without object.labels[team]: name their resource in spec.readObjects, which an administrator must allow, or group by regarding.name instead\n"},
 		"an end that is none": {"Alarm", "match: [{types: [Warning]}]\ngroup: {by: [regarding.name]}\nresolve: {match: [{reasons: [Started]}]}",
 			"note: spec.resolve.match[0]: a pod that keeps failing emits Started at each retry, so the group is resolved while nothing is repaired: use quietSeconds of 600 or more instead\n"},
+		"groups without their label": {"Alarm", "match: [{reasons: [BackOff]}]\ngroup: {by: ['object.labels[app]']}",
+			"note: spec.group.by: 5 occurrences without object.labels[app], for example of Pod " + ns + "/db-0: each such object is a group of its own\n"},
 		"a type of Nodes": {"ClusterAlarm", "match: [{kinds: [Node], types: [Warning]}]", "note: spec.match[0].types: NodeNotReady and most other Events about Nodes are Normal: leave types out\n"},
 		"a match":         {"Alarm", "match: [{reasons: [BackOff]}]", "5 match, in 5 messages\n\nAT"},
 	} {

@@ -104,7 +104,7 @@ func UnreadKinds(o Object, isRead func(kind string) bool) (problems []string) {
 			case m.ObjectSelector != nil:
 				problems = append(problems, fmt.Sprintf("%s.objectSelector: Bongsu does not read objects of kind %s, so no Event about them matches: name their resource in spec.readObjects, which an administrator must allow, or use names or note instead", field, kind))
 			case ofObject != "":
-				problems = append(problems, fmt.Sprintf("spec.group.by: Bongsu does not read objects of kind %s, so %s is empty for all of them: name their resource in spec.readObjects, which an administrator must allow, or group by regarding.name instead", kind, ofObject))
+				problems = append(problems, fmt.Sprintf("spec.group.by: Bongsu does not read objects of kind %s, so each of them is a group of its own without %s: name their resource in spec.readObjects, which an administrator must allow, or group by regarding.name instead", kind, ofObject))
 			}
 		}
 	})

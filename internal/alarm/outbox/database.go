@@ -314,6 +314,9 @@ var migrations = []string{
 
 	// Script 20 stores since when Events are needed for what waited at a restore of etcd.
 	`ALTER TABLE state ADD COLUMN since INTEGER NOT NULL DEFAULT 0;`,
+
+	// Script 21 counts occurrences whose object lacks a label or an annotation of spec.group.by.
+	`ALTER TABLE status_count ADD COLUMN without_group_key INTEGER NOT NULL DEFAULT 0;`,
 }
 
 // migrate migrates the file to the version of this release.

@@ -151,12 +151,18 @@ func (e *evaluation) counts(n int64, now time.Time) outbox.StatusCounts {
 	switch {
 	case e.replayed, e.parked, e.resolves:
 		return outbox.StatusCounts{}
-	case e.outcome == match.Matched && e.suppressed == SuppressedByThreshold:
-		return outbox.StatusCounts{Matched: n, SuppressedByThreshold: n, LastMatch: now}
-	case e.outcome == match.Matched && e.suppressed == SuppressedByMute:
-		return outbox.StatusCounts{Matched: n, SuppressedByMute: n, LastMatch: now}
 	case e.outcome == match.Matched:
-		return outbox.StatusCounts{Matched: n, LastMatch: now}
+		counts := outbox.StatusCounts{Matched: n, LastMatch: now}
+		switch e.suppressed {
+		case SuppressedByThreshold:
+			counts.SuppressedByThreshold = n
+		case SuppressedByMute:
+			counts.SuppressedByMute = n
+		}
+		if e.lacks != "" {
+			counts.WithoutGroupKey = n
+		}
+		return counts
 	case e.outcome == match.Unresolved:
 		return outbox.StatusCounts{Unresolved: n}
 	case e.outcome == match.Undecided:

@@ -7,7 +7,9 @@ package trial
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"time"
 
 	eventsv1 "k8s.io/api/events/v1"
@@ -275,8 +277,25 @@ func (a *AlarmReport) addResult(r *pipeline.DryRunResult) {
 		a.Messages = append(a.Messages, Message{Number: i + 1, At: r.Messages[i].At.UTC(), Message: r.Messages[i].Message})
 	}
 	a.addChosen(r)
+	a.noteLacking(r)
 	if r.OverBudget != nil {
 		a.Notes = append(a.Notes, r.OverBudget.Error())
+	}
+}
+
+// noteLacking says how many occurrences lack a label or an annotation of spec.group.by.
+func (a *AlarmReport) noteLacking(r *pipeline.DryRunResult) {
+	lacking, example := map[string]int{}, map[string]string{}
+	for i := range r.Evaluations {
+		if e := &r.Evaluations[i]; e.Lacks != "" && e.Outcome == match.Matched {
+			of := &e.Occurrence.Event.Regarding
+			lacking[e.Lacks] += int(e.Occurrence.Increase)
+			example[e.Lacks] = kube.Key{Kind: of.Kind, Namespace: of.Namespace, Name: of.Name}.Display()
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(lacking)) {
+		a.Notes = append(a.Notes, fmt.Sprintf("spec.group.by: %s without %s, for example of %s: each such object is a group of its own",
+			count(lacking[key], "occurrence"), key, example[key]))
 	}
 }
 
