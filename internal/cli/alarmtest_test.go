@@ -291,6 +291,8 @@ func TestAlarmTestShowsWhyNoEventMatches(t *testing.T) {
 			"note: spec.resolve.match[0]: a pod that keeps failing emits Started at each retry, so the group is resolved while nothing is repaired: use quietSeconds of 600 or more instead\n"},
 		"groups without their label": {"Alarm", "match: [{reasons: [BackOff]}]\ngroup: {by: ['object.labels[app]']}",
 			"note: spec.group.by: 5 occurrences without object.labels[app], for example of Pod " + ns + "/db-0: each such object is a group of its own\n"},
+		"the number of nodes": {"Alarm", "match: [{reasons: [BackOff]}]\nmessage: {title: 'one of ${cluster.nodes} nodes'}",
+			"note: cluster.nodes is the number of nodes now: the operator uses the number at the time of the Event\n"},
 		"a type of Nodes": {"ClusterAlarm", "match: [{kinds: [Node], types: [Warning]}]", "note: spec.match[0].types: NodeNotReady and most other Events about Nodes are Normal: leave types out\n"},
 		"a match":         {"Alarm", "match: [{reasons: [BackOff]}]", "5 match, in 5 messages\n\nAT"},
 	} {

@@ -97,6 +97,11 @@ func (t *template) needsObject() bool {
 	return t != nil && slices.ContainsFunc(t.segments, func(s segment) bool { return s.expression != nil && s.expression.needsObject })
 }
 
+// needsNodes reports whether the text depends on the number of Nodes.
+func (t *template) needsNodes() bool {
+	return t != nil && slices.ContainsFunc(t.segments, func(s segment) bool { return s.expression != nil && s.expression.needsNodes })
+}
+
 // render returns the text, and the first error of an expression. The text contains the
 // error instead of the value, so that the message can still be sent. It evaluates no
 // further expression after the cost limit.
@@ -367,6 +372,9 @@ func (t *template) renderOr(ctx context.Context, vars *variables, defaultText fu
 	}
 	return t.render(ctx, vars)
 }
+
+// HasTitle reports whether the alarm has a template of the title.
+func (a *Alarm) HasTitle() bool { return a.title != nil }
 
 // HasText reports whether the alarm has a template of the text.
 func (a *Alarm) HasText() bool { return a.text != nil }

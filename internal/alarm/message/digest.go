@@ -354,6 +354,7 @@ func Compose(group Group, parts []Part, count int64) Message {
 			}
 		default:
 			lines = append(lines, newest.summary()...)
+			m.Title = ownTitle(problems, m.Title, count)
 		}
 	}
 	for i := range ends {
@@ -388,6 +389,21 @@ func splitEnds(parts []Part) (problems, ends []Part) {
 		return ends[len(ends)-1:], nil
 	}
 	return problems, ends
+}
+
+// ownTitle returns the title of the newest occurrence if it comes from a template of the alarm. If
+// those of the others differ, it also says how many occurrences there are. Otherwise, it returns
+// byDefault.
+func ownTitle(parts []Part, byDefault string, count int64) string {
+	newest := &parts[len(parts)-1]
+	if !newest.OwnTitle {
+		return byDefault
+	}
+	if !slices.ContainsFunc(parts, func(p Part) bool { return p.Title != newest.Title }) {
+		return newest.Title
+	}
+	more := fmt.Sprintf(" (%d occurrences)", count)
+	return plaintext.CutRunes(newest.Title, MaxTitleLength-len(more)) + more
 }
 
 func resolvedTitle(title string) string {

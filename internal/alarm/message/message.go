@@ -117,11 +117,12 @@ type Object struct {
 }
 
 // Part is the message of one occurrence of a group. Its JSON form is that of the Message, with
-// one more field.
+// more fields.
 type Part struct {
 	Message
-	// OwnText means that the text comes from a template of the alarm.
-	OwnText bool `json:"ownText,omitempty"`
+	// OwnTitle and OwnText mean that the title and the text come from a template of the alarm.
+	OwnTitle bool `json:"ownTitle,omitempty"`
+	OwnText  bool `json:"ownText,omitempty"`
 }
 
 // SetUncounted marks a part that is no occurrence of the problem: it only resolves the group, or a

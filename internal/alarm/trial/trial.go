@@ -137,6 +137,9 @@ func (t *test) events(ctx context.Context, a *Alarm, report *AlarmReport, labels
 	report.addResult(result)
 	t.addNearMisses(ctx, a, seen.occurrences, report)
 	checkExceptions(a, seen.occurrences, report)
+	if a.compiled.UsesNodes() && report.Events > 0 {
+		report.Notes = append(report.Notes, "cluster.nodes is the number of nodes now: the operator uses the number at the time of the Event")
+	}
 	if seen.oldest.Equal(t.Now) {
 		report.Notes = append(report.Notes, "there are no Events: the API server deletes them after its --event-ttl, which is one hour by default")
 	} else if t.From.Before(seen.oldest) && (report.matched() == 0 || t.Now.Sub(t.From) > eventTTL) {
