@@ -169,8 +169,8 @@ func selectsReason(m *v1alpha1.EventMatch, reason string) bool {
 	}
 }
 
-// Hints names what is probably wrong in spec.match and spec.resolve.match, although it is valid, and
-// says what to write instead: words that match nothing, and ends that are none.
+// Hints names what is probably wrong in spec.match and spec.resolve.match, although it is valid: words
+// that match nothing, and ends that are none. It says what to write instead.
 func Hints(o Object) (hints []string) {
 	hints = loopHints(o.AlarmSpec())
 	eachMatch(o, func(field string, m *v1alpha1.EventMatch) {

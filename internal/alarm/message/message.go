@@ -66,9 +66,9 @@ type Group struct {
 	// By contains the values that the occurrences share, in the order of spec.group.by.
 	// It is empty for the group that collects all occurrences beyond the limit of groups.
 	By []alarm.GroupValue `json:"by,omitempty"`
-	// Total is the number of occurrences of the group so far: those of this message, those of
-	// earlier ones, and those that a threshold, a mute or an acknowledgement kept from being sent.
-	// Occurrences that only resolve are not counted. Since is when the first was observed.
+	// Total is the number of occurrences of the group so far. It includes those that a threshold, a
+	// mute or an acknowledgement kept from being sent, and none that only resolve the group. Since
+	// is when the first was observed.
 	Total int64     `json:"total"`
 	Since time.Time `json:"since"`
 	// First is true if the receiver got no earlier message of this group. A retried

@@ -22,9 +22,8 @@ import (
 	"github.com/bongsu-io/bongsu/internal/kube"
 )
 
-// A count is what a message reports: the counts of all messages are what the status counts as matched,
-// without what a threshold or a mute suppresses. A total is what matched in the group since it began,
-// in messages, in the body of webhooks and in the status.
+// A count is what a message reports. The counts of all messages are what the status counts as matched
+// and not as suppressed. A total is what matched in the group since it began.
 func TestCountSinceAndTotalMeanTheSameEverywhere(t *testing.T) {
 	resolve := &v1alpha1.AlarmResolve{Match: []v1alpha1.EventMatch{{Reasons: []string{"Ready"}}}}
 	group := func(wait int32) *v1alpha1.AlarmGroup {

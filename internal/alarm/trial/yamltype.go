@@ -12,8 +12,8 @@ import (
 	"strings"
 )
 
-// typeError replaces the error of a decoder by one that names the path and the types, if a value of
-// the text has another type than its field. It never contains the value.
+// typeError replaces the error of a decoder if a value of the text has another type than its field. Its
+// error names the path and the types, and never contains the value.
 func typeError(text []byte, into any, err error) error {
 	empty := reflect.New(reflect.TypeOf(into).Elem()).Interface()
 	wrong, ok := errors.AsType[*json.UnmarshalTypeError](json.Unmarshal(text, empty)) // the other decoder does not export its error
