@@ -128,7 +128,7 @@ func (c *Combiner) Message() Message {
 	}
 	d := c.digest
 	d.Version = Version
-	d.Digest, d.Group = true, nil
+	d.Digest, d.Group, d.URLs = true, nil, nil
 	events := c.sortedEvents()
 	for _, e := range fairly(events, 1, groupAndNamespaceOf) {
 		if g, ok := c.groups[groupKey{reason: e.Reason, kind: e.Regarding.Kind}]; ok {
@@ -344,11 +344,13 @@ func Compose(group Group, parts []Part, count int64) Message {
 	if len(parts) > 0 {
 		newest := &parts[len(parts)-1]
 		m.NamespaceLabels = newest.NamespaceLabels // all are about one namespace
+		m.URLs = newest.URLs
 		switch {
 		case len(parts) == 1:
 		case sameSubject(m.Events): // the newest text is the best summary
 			last := &problems[len(problems)-1]
 			m.Title, lines[0] = last.Title, last.Text
+			m.URLs = slices.Concat(last.URLs, newest.URLs)
 			if len(ends) > 0 {
 				lines = append(lines, newest.summary()...)
 			}

@@ -32,6 +32,9 @@ type Message struct {
 	// Title and Text are plain text. Each notifier escapes them for its receiver.
 	Title string `json:"title"`
 	Text  string `json:"text"`
+	// URLs are the https addresses that the author of the alarm wrote into title and text. Chats show
+	// them as links, and no other text.
+	URLs []string `json:"urls,omitempty"`
 	// Count is the number of occurrences that this message reports. It is 0 if the message only
 	// resolves its group.
 	Count int64 `json:"count"`
