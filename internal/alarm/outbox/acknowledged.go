@@ -107,16 +107,21 @@ func (tx *tx) putAcknowledgement(ctx context.Context, e *Entry, g *group, conten
 // that are in force, or name no open group, change nothing. The notices are released at their
 // CreatedAt.
 func (s *Store) AcknowledgeGroups(ctx context.Context, notices []Entry) error {
+	return s.addToGroups(ctx, "acknowledge groups", notices)
+}
+
+// addToGroups stores entries that are no occurrences, in one transaction.
+func (s *Store) addToGroups(ctx context.Context, what string, entries []Entry) error {
 	return s.commitMakingSpace(ctx, func() error {
-		return s.writeBounded(ctx, "acknowledge groups", func(ctx context.Context, tx *tx) error {
+		return s.writeBounded(ctx, what, func(ctx context.Context, tx *tx) error {
 			state, err := tx.state(ctx)
 			if err != nil {
 				return err
 			}
-			for i := range notices {
-				notices[i].Position = state.Position
+			for i := range entries {
+				entries[i].Position = state.Position
 			}
-			return tx.insertAll(ctx, notices)
+			return tx.insertAll(ctx, entries)
 		})
 	})
 }

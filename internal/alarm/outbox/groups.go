@@ -21,6 +21,8 @@ type Membership struct {
 	Name string
 	// At is the time of the occurrence, in whole seconds.
 	At time.Time
+	// AlarmUID is the UID of the alarm. Entry.Alarm is that of the next alarm of its name too.
+	AlarmUID string
 	// Wait is how long the first message of the group waits for more occurrences.
 	// Interval is the minimum time between two messages.
 	Wait, Interval time.Duration
@@ -290,10 +292,10 @@ func (tx *tx) putGroup(ctx context.Context, e *Entry, g *group, opened bool) err
 	g.name = e.Member.Name
 	bytes := GroupBytes(e.Receiver, e.Alarm, g.budget, g.name) + referenceBytes(g.reference, g.name) + g.repeated
 	_, err := tx.exec(ctx, `
-		REPLACE INTO open_group (receiver, id, alarm, since, newest, due, first, total, released, resolved, reference, ending, name, acknowledged, repeated, budget, bytes, interval, accepted, over, paced)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		REPLACE INTO open_group (receiver, id, alarm, since, newest, due, first, total, released, resolved, reference, ending, name, acknowledged, repeated, budget, bytes, interval, accepted, over, paced, alarm_uid)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		e.Receiver, e.Member.Group, e.Alarm, micros(g.since), micros(g.newest), micros(g.due), micros(g.first), g.total,
-		micros(g.released), g.resolved, g.reference, g.ending, g.name, g.acknowledged, g.repeated, g.budget, bytes, e.Member.Interval.Microseconds(), micros(g.accepted), micros(g.over), micros(g.paced))
+		micros(g.released), g.resolved, g.reference, g.ending, g.name, g.acknowledged, g.repeated, g.budget, bytes, e.Member.Interval.Microseconds(), micros(g.accepted), micros(g.over), micros(g.paced), e.Member.AlarmUID)
 	tx.addState(g.budget, bytes-g.bytes)
 	tx.recount(e.Alarm)
 	if opened {

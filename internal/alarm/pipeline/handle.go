@@ -436,7 +436,7 @@ func (b *entryBuilder) membership(occ *alarm.Occurrence, e *evaluation) (*outbox
 	}
 	member := &outbox.Membership{
 		Group: alarm.GroupKey(e.alarm.UID, e.by...), By: by, Name: groupName(e.by), At: occ.ObservedAt.Truncate(time.Second),
-		Wait: g.Wait, Interval: g.Interval,
+		AlarmUID: e.alarm.UID, Wait: g.Wait, Interval: g.Interval,
 		OnlyResolves: e.resolves, Lasts: e.lasts, Open: g.Open(&occ.Event),
 		// The group beyond the limit is not about one object, so it cannot be resolved.
 		Resolves: len(e.by) > 0 && (e.resolves || g.Resolves(&occ.Event)),
