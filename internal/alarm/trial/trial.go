@@ -281,9 +281,22 @@ func (a *AlarmReport) addResult(r *pipeline.DryRunResult) {
 	}
 	a.addChosen(r)
 	a.noteLacking(r)
+	if n := unresolved(r); n > 0 {
+		a.Notes = append(a.Notes, count(n, "occurrence")+" could not be evaluated, because "+match.UnresolvedAdvice)
+	}
 	if r.OverBudget != nil {
 		a.Notes = append(a.Notes, r.OverBudget.Error())
 	}
+}
+
+// unresolved returns the number of occurrences whose object is gone.
+func unresolved(r *pipeline.DryRunResult) (n int) {
+	for i := range r.Evaluations {
+		if e := &r.Evaluations[i]; e.Outcome == match.Unresolved {
+			n += int(e.Occurrence.Increase)
+		}
+	}
+	return n
 }
 
 // noteLacking says how many occurrences lack a label or an annotation of spec.group.by.

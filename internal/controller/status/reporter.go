@@ -165,6 +165,10 @@ func (r *Reporter) report(ctx context.Context, object AlarmObject, subject strin
 		return 0, err
 	}
 	expires := r.setDegraded(object, notices)
+	if status.Unresolved > 0 {
+		const text = "status.unresolved counts Events that were not sent, because " + match.UnresolvedAdvice
+		result.Hint = strings.TrimPrefix(result.Hint+"; "+text, "; ")
+	}
 	r.setReady(object, result)
 	tests := r.setDelivered(object, result.Delivery)
 
