@@ -294,7 +294,7 @@ func TestAlarmTestShowsWhyNoEventMatches(t *testing.T) {
 		"the number of nodes": {"Alarm", "match: [{reasons: [BackOff]}]\nmessage: {title: 'one of ${cluster.nodes} nodes'}",
 			"note: cluster.nodes is the number of nodes now: the operator uses the number at the time of the Event\n"},
 		"labels of deleted objects": {"Alarm", "match: [{reasons: [BackOff], objectSelector: {matchLabels: {app: web}}}]",
-			"note: 5 occurrences could not be evaluated, because their object was deleted before it was read: its labels are not known. To get such Events, use names or note"},
+			"note: 5 occurrences could not be evaluated, because their object was deleted before it was read, or is of a kind that is not read: to get such Events, use names or note"},
 		"a type of Nodes": {"ClusterAlarm", "match: [{kinds: [Node], types: [Warning]}]", "note: spec.match[0].types: NodeNotReady and most other Events about Nodes are Normal: leave types out\n"},
 		"a match":         {"Alarm", "match: [{reasons: [BackOff]}]", "5 match, in 5 messages\n\nAT"},
 	} {

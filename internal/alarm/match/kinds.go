@@ -169,9 +169,9 @@ func selectsReason(m *v1alpha1.EventMatch, reason string) bool {
 	}
 }
 
-// UnresolvedAdvice says what to do if Events were not evaluated, because their object was deleted.
-const UnresolvedAdvice = "their object was deleted before it was read: its labels are not known. " +
-	"To get such Events, use names or note instead of objectSelector and object.metadata"
+// UnresolvedAdvice says what to do if Events were not evaluated, because their object is not known.
+const UnresolvedAdvice = "their object was deleted before it was read, or is of a kind that is not read: " +
+	"to get such Events, use names or note instead of objectSelector and object.metadata"
 
 // Hints names what is probably wrong in spec.match and spec.resolve.match, although it is valid: words
 // that match nothing, and ends that are none. It says what to write instead.
