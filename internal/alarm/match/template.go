@@ -368,7 +368,7 @@ func (a *Alarm) render(ctx context.Context, occ *alarm.Occurrence, vars *variabl
 	title, ofTitle, titleErr := a.title.renderOr(ctx, vars, message.DefaultTitle)
 	text, ofText, textErr := a.text.renderOr(ctx, vars, func(*alarm.Event) string { return a.defaultText(occ, &vars.context.Object) })
 	m := message.New(a.ID, occ, vars.context, title, text)
-	m.URLs = append(ofTitle, ofText...)
+	m.URLs = slices.Concat(ofTitle, ofText)
 	return m, cmp.Or(titleErr, textErr)
 }
 

@@ -34,9 +34,9 @@ type urlFinder struct {
 // literal writes a text of the author.
 func (u *urlFinder) literal(text string) {
 	for text != "" {
-		begin := 0
 		if u.open < 0 {
-			if begin = strings.Index(text, https); begin < 0 {
+			begin := strings.Index(text, https)
+			if begin < 0 {
 				break
 			}
 			u.b.WriteString(text[:begin])

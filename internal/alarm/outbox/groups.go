@@ -192,6 +192,8 @@ func (tx *tx) join(ctx context.Context, e *Entry, content, account int64) (held 
 		return tx.putAcknowledgement(ctx, e, &g, content, account)
 	case m.Ends:
 		return tx.holdEnd(ctx, e, &g, content, account)
+	case m.Suppressed:
+		return false, tx.addSuppressed(ctx, e, g, known)
 	default:
 		return tx.joinOccurrence(ctx, e, g, known, content, account)
 	}
@@ -200,9 +202,6 @@ func (tx *tx) join(ctx context.Context, e *Entry, content, account int64) (held 
 // joinOccurrence is join for an entry that is an occurrence.
 func (tx *tx) joinOccurrence(ctx context.Context, e *Entry, g group, known bool, content, account int64) (held bool, err error) {
 	m := e.Member
-	if m.Suppressed {
-		return false, tx.addSuppressed(ctx, e, g, known)
-	}
 	served, err := tx.isServed(ctx, e, &g)
 	if err != nil {
 		return false, err

@@ -153,10 +153,10 @@ func (e *evaluation) counts(n int64, now time.Time) outbox.StatusCounts {
 		return outbox.StatusCounts{}
 	case e.outcome == match.Matched:
 		counts := outbox.StatusCounts{Matched: n, LastMatch: now}
-		switch e.suppressed {
-		case SuppressedByThreshold:
+		if e.suppressed == SuppressedByThreshold {
 			counts.SuppressedByThreshold = n
-		case SuppressedByMute:
+		}
+		if e.suppressed == SuppressedByMute {
 			counts.SuppressedByMute = n
 		}
 		if e.lacks != "" {

@@ -46,28 +46,29 @@ func nameOfType(t reflect.Type) string {
 	}
 }
 
-// pathAt returns the path of the value at an offset of a JSON text, such as spec.match[0].reasons.
-func pathAt(text []byte, offset int64) string {
-	type level struct {
-		list  bool
-		index int
-		key   string
-	}
-	var levels []level
-	path := func() string {
-		var b strings.Builder
-		for i, l := range levels {
-			switch {
-			case l.list:
-				b.WriteString("[" + strconv.Itoa(l.index) + "]")
-			case i > 0:
-				b.WriteString("." + l.key)
-			default:
-				b.WriteString(l.key)
-			}
+// level is a list or an object around a value, with the index or the key of the value.
+type level struct {
+	list  bool
+	index int
+	key   string
+}
+
+func pathOf(levels []level) string {
+	var b strings.Builder
+	for _, l := range levels {
+		if l.list {
+			b.WriteString("[" + strconv.Itoa(l.index) + "]")
+		} else {
+			b.WriteString("." + l.key)
 		}
-		return b.String()
 	}
+	return strings.TrimPrefix(b.String(), ".")
+}
+
+// pathAt returns the path of the value at an offset of a JSON text, such as spec.match[0].reasons. It
+// is empty if that is not known.
+func pathAt(text []byte, offset int64) string {
+	var levels []level
 	decoder, isKey := json.NewDecoder(bytes.NewReader(text)), false
 	for {
 		token, err := decoder.Token()
@@ -81,7 +82,7 @@ func pathAt(text []byte, offset int64) string {
 			continue
 		}
 		if decoder.InputOffset() >= offset {
-			return path()
+			return pathOf(levels)
 		}
 		switch delim {
 		case '{', '[':

@@ -53,7 +53,7 @@ func startsWithSpace(text string) bool {
 func Linked(pieces []Piece, limit int, escape Escape, link func(url string) string) string {
 	var b strings.Builder
 	for i, p := range pieces {
-		shown := p.Text
+		var shown string
 		switch {
 		case p.URL:
 			if shown = link(p.Text); Length(shown) >= limit {

@@ -123,5 +123,5 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 }
 
 func TestAnAddressOfTheAuthorIsALink(t *testing.T) {
-	messages.Shows(t, render(t, messages.WithURL()), []string{`Runbook: ` + messages.AuthorsURL + `.\n`, `https:⁠`}, []string{` https://evil`, `\n@here`, `*bold*`, messages.AuthorsURL + ` `, messages.AuthorsURL + `.evil`})
+	messages.Shows(t, render(t, messages.WithURL()), []string{`Runbook: ` + messages.AuthorsURL + `.\n`, "https:\u2060"}, []string{` https://evil`, `\n@here`, `*bold*`, messages.AuthorsURL + ` `, messages.AuthorsURL + `.evil`})
 }
