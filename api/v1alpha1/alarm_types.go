@@ -273,6 +273,11 @@ type AlarmStatus struct {
 	// +optional
 	Undecided int64 `json:"undecided,omitempty"`
 
+	// withoutGroupKey is the number of occurrences that matched and whose object lacks a label
+	// or an annotation of spec.group.by. Each such object is a group of its own.
+	// +optional
+	WithoutGroupKey int64 `json:"withoutGroupKey,omitempty"`
+
 	// resumedTime is when the alarm was resumed after it was suspended. Earlier occurrences
 	// are not sent, also if the operator reads them later. It is set only for alarms.
 	// +optional

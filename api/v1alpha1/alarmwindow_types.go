@@ -25,8 +25,8 @@ type AlarmThreshold struct {
 type AlarmGroup struct {
 	// by lists what the occurrences of a group have in common: regarding.kind,
 	// regarding.namespace, regarding.name, reason, type, reportingController,
-	// object.labels[KEY] or object.annotations[KEY]. If it is unset or empty, all occurrences
-	// are one group.
+	// object.labels[KEY] or object.annotations[KEY]. An object that lacks the label or the
+	// annotation is a group of its own. If it is unset or empty, all occurrences are one group.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=8

@@ -135,8 +135,8 @@ type Cluster struct {
 // Context is the data about an occurrence that is not in its Event.
 type Context struct {
 	Object Object
-	// Resolved is true if the object was found. Otherwise, conditions on its labels
-	// cannot be evaluated.
+	// Resolved is true if the object was found, or was known shortly before it was deleted.
+	// Otherwise, conditions on its labels cannot be evaluated.
 	Resolved bool
 	// ObjectUnread says why it is unknown whether the object exists.
 	ObjectUnread Unread

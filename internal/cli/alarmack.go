@@ -2,6 +2,7 @@ package cli
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -72,7 +74,10 @@ is sent. A group that begins again later is not acknowledged.
 NAME names an Alarm. For a ClusterAlarm, use ClusterAlarm/NAME. If only one group is open and
 not acknowledged, you need not name it. The command adds your user name to
 spec.acknowledgements of the alarm, with your own permissions. Slack bots show the user name
-in the thread, and PagerDuty acknowledges the incident.`,
+in the thread, and PagerDuty acknowledges the incident.
+
+A new group appears in the status of the alarm some seconds after its message: the command
+waits up to ten seconds for it.`,
 		Example: `  bongsu alarm ack crashes -n shop
   bongsu alarm ack crashes -n shop --group Pod/shop/web-0 --comment "rolling back"
   bongsu alarm ack ClusterAlarm/node-not-ready --all`,
@@ -89,11 +94,12 @@ in the thread, and PagerDuty acknowledges the incident.`,
 			if err != nil {
 				return err
 			}
-			now := clock.RealClock{}.Now()
 			var added []v1alpha1.AlarmOpenGroup
-			err = mute.Change(c.Context(), api, target, func(object mute.Object) (err error) {
-				added, err = ack.Add(object.AlarmSpec(), object.AlarmStatus(), o.Selection, user, o.comment, now)
-				return err
+			err = untilListed(c.Context(), c.ErrOrStderr(), func(ctx context.Context) error {
+				return mute.Change(ctx, api, target, func(object mute.Object) (err error) {
+					added, err = ack.Add(object.AlarmSpec(), object.AlarmStatus(), o.Selection, user, o.comment, clock.RealClock{}.Now())
+					return err
+				})
 			})
 			if err != nil {
 				return notFound(target, err)
@@ -112,6 +118,33 @@ in the thread, and PagerDuty acknowledges the incident.`,
 	o.addFlags(c)
 	c.Flags().StringVar(&o.comment, "comment", "", "text for the others, at most 256 characters")
 	return c
+}
+
+// The operator writes the status of an alarm about five seconds after a message.
+const (
+	statusDelay = 10 * time.Second
+	statusPoll  = 500 * time.Millisecond
+)
+
+// untilListed repeats an acknowledgement while the status of the alarm does not list the group, for as
+// long as the status can be late.
+func untilListed(ctx context.Context, errOut io.Writer, acknowledge func(context.Context) error) error {
+	last, first := error(nil), true
+	err := wait.PollUntilContextTimeout(ctx, statusPoll, statusDelay, true, func(ctx context.Context) (bool, error) {
+		err := acknowledge(ctx)
+		if !errors.Is(err, ack.ErrNotListed) {
+			return true, err
+		}
+		if first {
+			_, _ = fmt.Fprintln(errOut, "the status of the alarm does not list the group: waiting, because it can be some seconds late")
+		}
+		last, first = err, false
+		return false, nil
+	})
+	if wait.Interrupted(err) && last != nil && ctx.Err() == nil {
+		return last
+	}
+	return err
 }
 
 func printGroups(out io.Writer, target mute.Target, groups []v1alpha1.AlarmOpenGroup, what string) error {

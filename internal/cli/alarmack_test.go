@@ -2,6 +2,7 @@ package cli
 
 import (
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -74,6 +75,40 @@ func TestAlarmAckAcknowledgesAGroupAndUnackEndsIt(t *testing.T) {
 	run(subject+": the group web-0 is no longer acknowledged.\n", "unack", "crashes")
 	if len(a.Spec.Acknowledgements) > 0 {
 		t.Errorf("%+v", a.Spec.Acknowledgements)
+	}
+}
+
+// whenWritten is a writer that calls a function once, at the first write.
+type whenWritten struct {
+	once sync.Once
+	then func()
+}
+
+func (w *whenWritten) Write(p []byte) (int, error) {
+	w.once.Do(w.then)
+	return len(p), nil
+}
+
+// The message arrives before the status, which is written every five seconds.
+func TestAlarmAckWaitsForTheStatus(t *testing.T) {
+	c := cluster.Shared(t)
+	ns := c.Namespace(t, nil)
+	create(t, c, "Alarm", ns, "fresh", "match: [{reasons: [BackOff]}]\ngroup: {by: [regarding.name]}\nreceivers: [{name: ops}]")
+	var out cluster.Buffer
+	waits := &whenWritten{then: func() {
+		var a v1alpha1.Alarm
+		if err := c.Client.Get(t.Context(), client.ObjectKey{Namespace: ns, Name: "fresh"}, &a); err != nil {
+			t.Error(err)
+		}
+		a.Status.OpenGroups = []v1alpha1.AlarmOpenGroup{{Key: strings.Repeat("0", 32), Name: "web-0", Since: metav1.Now(), LastTime: metav1.Now(), Occurrences: 1}}
+		a.Status.OpenGroupCount = 1
+		if err := c.Client.Status().Update(t.Context(), &a); err != nil {
+			t.Error(err)
+		}
+	}}
+	code := Run(t.Context(), []string{"alarm", "ack", "fresh", "-n", ns, "--kubeconfig", c.Kubeconfig()}, &out, waits)
+	if code != command.ExitOK || !strings.HasPrefix(out.String(), "Alarm "+ns+"/fresh: the group web-0 is acknowledged by ") {
+		t.Errorf("exit code %d: %s", code, out.String())
 	}
 }
 

@@ -89,7 +89,7 @@ spec:
 		steps: []cause{applied(`
 apiVersion: v1
 kind: Pod
-metadata: {name: cart, namespace: shop, labels: {app: cart}, annotations: {bongsu-local/simulate: crash}}
+metadata: {name: cart, namespace: shop, labels: {app.kubernetes.io/name: cart}, annotations: {bongsu-local/simulate: crash}}
 spec: {containers: [{name: app, image: registry.example.com/cart:1}]}
 `)},
 	},
@@ -498,7 +498,7 @@ func crashing(name, app string) string {
 	return `
 apiVersion: v1
 kind: Pod
-metadata: {name: ` + name + `, namespace: till, labels: {app: ` + app + `}, annotations: {bongsu-local/simulate: crash}}
+metadata: {name: ` + name + `, namespace: till, labels: {app.kubernetes.io/name: ` + app + `}, annotations: {bongsu-local/simulate: crash}}
 spec: {containers: [{name: app, image: "registry.example.com/till:1"}]}
 `
 }

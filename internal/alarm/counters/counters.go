@@ -69,6 +69,7 @@ func (c *Counters) Apply(
 	status.Matched, status.Delivered = counts.Matched, counts.Delivered
 	status.SuppressedByThreshold, status.SuppressedByMute = counts.SuppressedByThreshold, counts.SuppressedByMute
 	status.Dropped, status.Unresolved, status.Undecided = counts.Dropped, counts.Unresolved, counts.Undecided
+	status.WithoutGroupKey = counts.WithoutGroupKey
 	status.LastMatchTime, status.LastDeliveryTime = latest(status.LastMatchTime, counts.LastMatch), latest(status.LastDeliveryTime, counts.LastDelivery)
 	return nil
 }
@@ -87,6 +88,7 @@ func countsOf(s *v1alpha1.AlarmStatus) outbox.StatusCounts {
 	return outbox.StatusCounts{
 		Matched: s.Matched, Delivered: s.Delivered, Dropped: s.Dropped, Unresolved: s.Unresolved, Undecided: s.Undecided,
 		SuppressedByThreshold: s.SuppressedByThreshold, SuppressedByMute: s.SuppressedByMute,
+		WithoutGroupKey: s.WithoutGroupKey,
 	}
 }
 

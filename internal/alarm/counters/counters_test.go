@@ -70,12 +70,12 @@ func TestCountsContinueFromTheStatus(t *testing.T) {
 	}
 	c.count(outbox.StatusCounts{Matched: 3, LastMatch: noon})
 	c.apply("uid")
-	c.count(outbox.StatusCounts{Delivered: 2, Dropped: 1, Unresolved: 4, Undecided: 5, LastDelivery: noon})
+	c.count(outbox.StatusCounts{Delivered: 2, Dropped: 1, Unresolved: 4, Undecided: 5, WithoutGroupKey: 6, LastDelivery: noon})
 	c.apply("uid")
 
 	at := metav1.NewTime(noon)
 	want := v1alpha1.AlarmStatus{
-		Matched: 103, Delivered: 92, Dropped: 1, Unresolved: 4, Undecided: 5,
+		Matched: 103, Delivered: 92, Dropped: 1, Unresolved: 4, Undecided: 5, WithoutGroupKey: 6,
 		LastMatchTime: &at, LastDeliveryTime: &at,
 	}
 	if diff := cmp.Diff(want, c.apply("uid")); diff != "" || c.reads != 1 {

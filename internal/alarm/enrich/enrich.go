@@ -14,7 +14,8 @@
 //
 // A read that fails does not mean that the object is gone: see [Classify]. Such an object,
 // and others of its namespace, are not read again for a while. An object that is gone is not
-// read again for a second.
+// read again for a second. If it was read within the last minute, it is known as it was then:
+// the last Events of an object come after its deletion.
 package enrich
 
 import (
@@ -58,6 +59,10 @@ const (
 	// goneTTL is how long an object that is gone is not read again, see isGone. It is short,
 	// because a restore of etcd brings objects back.
 	goneTTL = time.Second
+
+	// rememberTTL is how long an object is known after it was read, if it is gone.
+	rememberTTL          = time.Minute
+	maxRememberedObjects = 1024
 )
 
 // Enricher reads objects. It is safe for concurrent use.
@@ -73,8 +78,9 @@ type Enricher struct {
 	// unread and paused are the objects, and the keys of cacheKey.pause, whose last read failed.
 	unread *expirable.LRU[alarm.Reference, alarm.Unread]
 	paused *expirable.LRU[string, alarm.Unread]
-	// gone are the objects that were deleted.
-	gone *expirable.LRU[alarm.Reference, struct{}]
+	// gone are the objects that were deleted. remembered are those that were read, without their cause.
+	gone       *expirable.LRU[alarm.Reference, struct{}]
+	remembered *expirable.LRU[cacheKey, alarm.Object]
 	// podsUnread are the namespaces whose pods could not be read.
 	podsUnread *expirable.LRU[string, struct{}]
 	podsTurn   *semaphore.Weighted
@@ -117,6 +123,7 @@ func New(cluster string, nodes Nodes, live client.Reader) *Enricher {
 		paused:  expirable.NewLRU[string, alarm.Unread](maxCachedObjects, nil, pauseTTL),
 		gone:    expirable.NewLRU[alarm.Reference, struct{}](maxCachedObjects, nil, goneTTL),
 
+		remembered: expirable.NewLRU[cacheKey, alarm.Object](maxRememberedObjects, nil, rememberTTL),
 		podsUnread: expirable.NewLRU[string, struct{}](maxCachedObjects, nil, pauseTTL),
 		podsTurn:   semaphore.NewWeighted(1),
 	}
@@ -173,6 +180,20 @@ func (e *Enricher) object(ctx context.Context, event *alarm.Event) (alarm.Object
 // read returns the result of an earlier read that is still valid, or reads the object and keeps the
 // result. An object is read once for all who need it at the same time.
 func (e *Enricher) read(ctx context.Context, wanted cacheKey, get func(key *cacheKey) (alarm.Object, error)) (alarm.Object, error) {
+	object, err := e.readNow(ctx, wanted, get)
+	if isGone(wanted.Reference, err) {
+		if last, ok := e.remembered.Get(wanted.identity()); ok {
+			return last, nil
+		}
+	}
+	return object, err
+}
+
+// identity returns the key under which an object is remembered, whatever it was read for.
+func (k *cacheKey) identity() cacheKey { return cacheKey{Reference: k.Reference, named: k.named} }
+
+// readNow is read for an object that exists.
+func (e *Enricher) readNow(ctx context.Context, wanted cacheKey, get func(key *cacheKey) (alarm.Object, error)) (alarm.Object, error) {
 	if object, _, ok, err := e.recall(ctx, wanted); ok {
 		return object, err
 	}
@@ -215,6 +236,8 @@ func (e *Enricher) keep(key cacheKey, object alarm.Object, err error) {
 		e.gone.Add(key.Reference, struct{}{})
 	case err == nil && (key.Kind != "Node" || key.named != ""):
 		e.objects.Add(key, object)
+		object.Cause = "" // it was that of another Event
+		e.remembered.Add(key.identity(), object)
 	}
 }
 

@@ -239,6 +239,28 @@ func TestFloodAboutOneObjectCausesOneRequest(t *testing.T) {
 	}
 }
 
+// The Events about the end of an object come after its deletion.
+func TestADeletedObjectIsKnownAsItWasReadBefore(t *testing.T) {
+	s := newFixture(t, nil)
+	before := s.Context(t.Context(), event(s.namespace, s.web()))
+	if err := s.cluster.Client.Delete(t.Context(), s.service); err != nil {
+		t.Fatal(err)
+	}
+	s.ForgetCached()
+	after := s.Context(t.Context(), event(s.namespace, s.web()))
+	if diff := cmp.Diff(before.Object, after.Object); diff != "" || !after.Resolved {
+		t.Errorf("resolved %t: %s", after.Resolved, diff)
+	}
+	other := s.web()
+	other.UID = "5d2b3f60-3f5b-4e0e-8f0e-3b0c0f8c0a11"
+	if s.Context(t.Context(), event(s.namespace, other)).Resolved {
+		t.Error("another object of the name is known")
+	}
+	if got := s.live.reads(); len(got) != 3 {
+		t.Errorf("reads %v: it was not read again after its deletion", got)
+	}
+}
+
 func TestAMissingObjectThatCanAppearIsNotCached(t *testing.T) {
 	s := newFixture(t, nil)
 	late := event(s.namespace, alarm.Reference{APIVersion: "v1", Kind: "Service", Namespace: s.namespace, Name: "late"})

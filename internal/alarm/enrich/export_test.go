@@ -7,3 +7,6 @@ func (e *Enricher) WithLongTimeout() *Enricher {
 	e.timeout = time.Minute
 	return e
 }
+
+// ForgetCached lets the objects be read again, as after cacheTTL.
+func (e *Enricher) ForgetCached() { e.objects.Purge() }

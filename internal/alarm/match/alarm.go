@@ -135,6 +135,12 @@ func (a *Alarm) Window() time.Duration {
 // Grouping returns how the alarm groups its occurrences, or nil if it does not.
 func (a *Alarm) Grouping() *Grouping { return a.group }
 
+// UsesNodes reports whether a condition on Events, or a text of the message, uses the number of Nodes.
+func (a *Alarm) UsesNodes() bool {
+	return slices.ContainsFunc(a.entries, func(e entry) bool { return e.expression != nil && e.expression.needsNodes }) ||
+		a.title.needsNodes() || a.text.needsNodes()
+}
+
 // IsAboutOneNamespace reports whether each message is about one namespace: that of an Alarm, that
 // of a group, or that of a single occurrence.
 func (a *Alarm) IsAboutOneNamespace() bool {

@@ -33,8 +33,9 @@ type Grouping struct {
 
 // groupingKey is an entry of spec.group.by.
 type groupingKey struct {
-	text  string
-	value func(event *alarm.Event, object *alarm.Object) string
+	text string
+	// value returns false if the object lacks the label or the annotation.
+	value func(event *alarm.Event, object *alarm.Object) (string, bool)
 }
 
 // eventKeys are the keys that need only the Event.
@@ -73,7 +74,7 @@ func compileGrouping(name string, of *v1alpha1.AlarmSpec) (*Grouping, error) {
 		g.Quiet, g.byMatch, g.open = seconds(resolve.QuietSeconds, 0), len(resolve.Match) > 0, seconds(resolve.OpenSeconds, 0)
 	}
 	if len(spec.By) == 0 {
-		g.keys = []groupingKey{{keyOfAlarm, func(*alarm.Event, *alarm.Object) string { return name }}}
+		g.keys = []groupingKey{{keyOfAlarm, func(*alarm.Event, *alarm.Object) (string, bool) { return name, true }}}
 	}
 	for i, text := range spec.By {
 		value := valueFunc(text)
@@ -93,7 +94,7 @@ func compileGrouping(name string, of *v1alpha1.AlarmSpec) (*Grouping, error) {
 // group, and its messages do not wait.
 func groupByObject() *Grouping {
 	g := &Grouping{}
-	for _, text := range []string{"regarding.kind", "regarding.namespace", "regarding.name"} {
+	for _, text := range keysOfObject {
 		g.keys = append(g.keys, groupingKey{text, valueFunc(text)})
 	}
 	return g
@@ -108,17 +109,22 @@ func seconds(n *int32, byDefault int32) time.Duration {
 
 // valueFunc returns the function that returns the value of a key, or nil if the key does
 // not exist.
-func valueFunc(key string) func(*alarm.Event, *alarm.Object) string {
+func valueFunc(key string) func(*alarm.Event, *alarm.Object) (string, bool) {
 	if value, ok := eventKeys[key]; ok {
-		return func(e *alarm.Event, _ *alarm.Object) string { return value(e) }
+		return func(e *alarm.Event, _ *alarm.Object) (string, bool) { return value(e), true }
 	}
 	if name, ok := bracketed(key, "object.labels["); ok {
-		return func(_ *alarm.Event, o *alarm.Object) string { return o.Metadata.Labels[name] }
+		return func(_ *alarm.Event, o *alarm.Object) (string, bool) { return valueOf(o.Metadata.Labels, name) }
 	}
 	if name, ok := bracketed(key, "object.annotations["); ok {
-		return func(_ *alarm.Event, o *alarm.Object) string { return o.Metadata.Annotations[name] }
+		return func(_ *alarm.Event, o *alarm.Object) (string, bool) { return valueOf(o.Metadata.Annotations, name) }
 	}
 	return nil
+}
+
+func valueOf(all map[string]string, name string) (value string, ok bool) {
+	value, ok = all[name]
+	return value, ok
 }
 
 func bracketed(key, prefix string) (name string, ok bool) {
@@ -131,11 +137,33 @@ func bracketed(key, prefix string) (name string, ok bool) {
 // write. They have groups of their own, and resolve none of the object.
 const keyOfForeign = "event.namespace"
 
-// Values returns the values that all occurrences of the group share.
+// keysOfObject are the keys that identify an object.
+var keysOfObject = []string{"regarding.kind", "regarding.namespace", "regarding.name"}
+
+// Lacks returns the first key that is a label or an annotation which the object lacks, or nothing.
+func (g *Grouping) Lacks(event *alarm.Event, object *alarm.Object) string {
+	for _, k := range g.keys {
+		if _, exists := k.value(event, object); !exists {
+			return k.text
+		}
+	}
+	return ""
+}
+
+// Values returns the values that all occurrences of the group share. An object that lacks a label or
+// an annotation has a group of its own: it has nothing in common with others that lack it.
 func (g *Grouping) Values(event *alarm.Event, object *alarm.Object) []alarm.GroupValue {
 	values := make([]alarm.GroupValue, 0, len(g.keys)+1)
 	for _, k := range g.keys {
-		values = append(values, alarm.GroupValue{Key: k.text, Value: plaintext.CutRunes(plaintext.Line(k.value(event, object)), message.MaxFieldLength)})
+		value, _ := k.value(event, object)
+		values = append(values, alarm.GroupValue{Key: k.text, Value: plaintext.CutRunes(plaintext.Line(value), message.MaxFieldLength)})
+	}
+	if g.Lacks(event, object) != "" {
+		for _, key := range keysOfObject {
+			if !g.has(key) {
+				values = append(values, alarm.GroupValue{Key: key, Value: plaintext.CutRunes(plaintext.Line(eventKeys[key](event)), message.MaxFieldLength)})
+			}
+		}
 	}
 	if event.Namespace != "" && !Trusted(event) {
 		values = append(values, alarm.GroupValue{Key: keyOfForeign, Value: event.Namespace})

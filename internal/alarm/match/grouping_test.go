@@ -31,6 +31,9 @@ func TestGroupValuesFollowTheKeys(t *testing.T) {
 	for _, v := range grouping.Values(&podOccurrence().Event, object) {
 		got = append(got, v.Key+"="+v.Value)
 	}
+	if lacks := grouping.Lacks(&podOccurrence().Event, object); lacks != "object.labels[none]" {
+		t.Errorf("lacks %q", lacks)
+	}
 	want := []string{
 		"regarding.kind=Pod", "regarding.namespace=shop", "regarding.name=web-0", "reason=BackOff", "type=Warning",
 		"reportingController=kubelet", "object.labels[app.kubernetes.io/name]=web", "object.annotations[team]=a b", "object.labels[none]=",
@@ -48,6 +51,31 @@ func TestWithoutKeysTheAlarmHasOneGroup(t *testing.T) {
 	for _, occ := range []*alarm.Occurrence{podOccurrence(), other} {
 		if diff := cmp.Diff(want, grouping.Values(&occ.Event, &alarm.Object{})); diff != "" {
 			t.Error(diff)
+		}
+	}
+}
+
+// Charts set app.kubernetes.io/name and not app. Objects without a label have nothing in common.
+func TestObjectsWithoutTheLabelAreGroupsOfTheirOwn(t *testing.T) {
+	grouping := mustCompile(t, groupedBy("regarding.namespace", "object.labels[app]")).Grouping()
+	group := func(name string, labels map[string]string) string {
+		occ := podOccurrence()
+		occ.Event.Regarding.Name = name
+		return alarm.GroupKey("uid", grouping.Values(&occ.Event, &alarm.Object{Metadata: alarm.ObjectMeta{Labels: labels}})...)
+	}
+	web, empty := map[string]string{"app": "web"}, map[string]string{"app": ""}
+	for name, tc := range map[string]struct {
+		a, b string
+		same bool
+	}{
+		"one app":                  {group("web-0", web), group("web-1", web), true},
+		"an empty label":           {group("web-0", empty), group("web-1", empty), true},
+		"without the label":        {group("front", nil), group("back", nil), false},
+		"one object":               {group("front", nil), group("front", nil), true},
+		"with and without a label": {group("web-0", empty), group("web-0", nil), false},
+	} {
+		if (tc.a == tc.b) != tc.same {
+			t.Errorf("%s: same group: %t", name, !tc.same)
 		}
 	}
 }

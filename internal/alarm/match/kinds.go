@@ -3,6 +3,7 @@ package match
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
@@ -103,16 +104,79 @@ func UnreadKinds(o Object, isRead func(kind string) bool) (problems []string) {
 			case m.ObjectSelector != nil:
 				problems = append(problems, fmt.Sprintf("%s.objectSelector: Bongsu does not read objects of kind %s, so no Event about them matches: name their resource in spec.readObjects, which an administrator must allow, or use names or note instead", field, kind))
 			case ofObject != "":
-				problems = append(problems, fmt.Sprintf("spec.group.by: Bongsu does not read objects of kind %s, so %s is empty for all of them: name their resource in spec.readObjects, which an administrator must allow, or group by regarding.name instead", kind, ofObject))
+				problems = append(problems, fmt.Sprintf("spec.group.by: Bongsu does not read objects of kind %s, so each of them is a group of its own without %s: name their resource in spec.readObjects, which an administrator must allow, or group by regarding.name instead", kind, ofObject))
 			}
 		}
 	})
 	return problems
 }
 
-// Hints names other words in spec.match and spec.resolve.match that probably match nothing,
-// although they are valid, and says what to write instead.
+// failureLoops are failures of pods that Kubernetes retries. emits are reasons that it emits before
+// each failure.
+var failureLoops = []struct{ failures, emits []string }{
+	{[]string{"BackOff", "Unhealthy"}, []string{"Started", "Created", "Pulled", "Pulling", "Killing"}},
+	{[]string{"BackOff", "Failed"}, []string{"Pulling"}},
+}
+
+// loopHints names the Events in spec.resolve.match that a failure of spec.match emits itself, again
+// and again. They resolve the group while nothing is repaired.
+func loopHints(spec *v1alpha1.AlarmSpec) (hints []string) {
+	if spec.Resolve == nil {
+		return nil
+	}
+	for i := range spec.Resolve.Match {
+		if reason := loopReason(spec.Match, &spec.Resolve.Match[i]); reason != "" {
+			hints = append(hints, fmt.Sprintf("spec.resolve.match[%d]: a pod that keeps failing emits %s at each retry, so the group is resolved while nothing is repaired: use quietSeconds of 600 or more instead", i, reason))
+		}
+	}
+	return hints
+}
+
+// loopReason returns a reason that an entry of spec.resolve.match selects, and that a failure which
+// spec.match selects emits too. It is empty if there is none.
+func loopReason(failing []v1alpha1.EventMatch, resolving *v1alpha1.EventMatch) string {
+	for _, loop := range failureLoops {
+		isFailure := func(m v1alpha1.EventMatch) bool {
+			return selectsPods(&m, v1alpha1.EventTypeWarning) && slices.ContainsFunc(loop.failures, func(reason string) bool { return selectsReason(&m, reason) })
+		}
+		if !selectsPods(resolving, v1alpha1.EventTypeNormal) || !slices.ContainsFunc(failing, isFailure) {
+			continue
+		}
+		for _, reason := range loop.emits {
+			if selectsReason(resolving, reason) {
+				return reason
+			}
+		}
+	}
+	return ""
+}
+
+// selectsPods reports whether an entry selects Events of a type about pods.
+func selectsPods(m *v1alpha1.EventMatch, ofType v1alpha1.EventType) bool {
+	return (len(m.Kinds) == 0 || slices.Contains(m.Kinds, "Pod")) && (len(m.Types) == 0 || slices.Contains(m.Types, ofType))
+}
+
+// selectsReason reports whether an entry selects a reason. With an expression instead of reasons, it
+// does so only if the expression names the reason.
+func selectsReason(m *v1alpha1.EventMatch, reason string) bool {
+	switch {
+	case len(m.Reasons) > 0:
+		return slices.Contains(m.Reasons, reason)
+	case m.Expression != "":
+		return strings.Contains(m.Expression, strconv.Quote(reason))
+	default:
+		return !slices.Contains(m.ExceptReasons, reason)
+	}
+}
+
+// UnresolvedAdvice says what to do if Events were not evaluated, because their object is not known.
+const UnresolvedAdvice = "their object was deleted before it was read, or is of a kind that is not read: " +
+	"to get such Events, use names or note instead of objectSelector and object.metadata"
+
+// Hints names what is probably wrong in spec.match and spec.resolve.match, although it is valid: words
+// that match nothing, and ends that are none. It says what to write instead.
 func Hints(o Object) (hints []string) {
+	hints = loopHints(o.AlarmSpec())
 	eachMatch(o, func(field string, m *v1alpha1.EventMatch) {
 		for _, list := range []struct {
 			name  string

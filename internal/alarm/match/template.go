@@ -97,24 +97,34 @@ func (t *template) needsObject() bool {
 	return t != nil && slices.ContainsFunc(t.segments, func(s segment) bool { return s.expression != nil && s.expression.needsObject })
 }
 
+// needsNodes reports whether the text depends on the number of Nodes.
+func (t *template) needsNodes() bool {
+	return t != nil && slices.ContainsFunc(t.segments, func(s segment) bool { return s.expression != nil && s.expression.needsNodes })
+}
+
 // render returns the text, and the first error of an expression. The text contains the
 // error instead of the value, so that the message can still be sent. It evaluates no
-// further expression after the cost limit.
-func (t *template) render(ctx context.Context, vars *variables) (string, error) {
+// further expression after the cost limit. urls are the addresses that the author wrote.
+func (t *template) render(ctx context.Context, vars *variables) (text string, urls []string, first error) {
 	var b strings.Builder
-	var first error
+	found := urlFinder{b: &b, open: -1}
 	begin := vars.cost
 	for _, s := range t.segments {
 		if s.expression == nil {
-			b.WriteString(s.literal)
+			found.literal(s.literal)
 			continue
 		}
-		if err := s.expression.printWithin(ctx, &b, vars, begin+maxCost); err != nil {
-			b.WriteString("<" + err.Error() + ">")
+		var value strings.Builder
+		if err := s.expression.printWithin(ctx, &value, vars, begin+maxCost); err != nil {
+			found.end()
+			b.WriteString("<" + err.Error() + ">") // it can contain a value
 			first = cmp.Or(first, err)
+			continue
 		}
+		found.value(value.String())
 	}
-	return b.String(), first
+	found.end()
+	return b.String(), found.urls, first
 }
 
 // span is a part of a template before compilation: literal text, or an expression with
@@ -355,18 +365,23 @@ func (a *Alarm) Render(ctx context.Context, occ *alarm.Occurrence, known *alarm.
 }
 
 func (a *Alarm) render(ctx context.Context, occ *alarm.Occurrence, vars *variables) (message.Message, error) {
-	title, titleErr := a.title.renderOr(ctx, vars, message.DefaultTitle)
-	text, textErr := a.text.renderOr(ctx, vars, func(*alarm.Event) string { return a.defaultText(occ, &vars.context.Object) })
-	return message.New(a.ID, occ, vars.context, title, text), cmp.Or(titleErr, textErr)
+	title, ofTitle, titleErr := a.title.renderOr(ctx, vars, message.DefaultTitle)
+	text, ofText, textErr := a.text.renderOr(ctx, vars, func(*alarm.Event) string { return a.defaultText(occ, &vars.context.Object) })
+	m := message.New(a.ID, occ, vars.context, title, text)
+	m.URLs = slices.Concat(ofTitle, ofText)
+	return m, cmp.Or(titleErr, textErr)
 }
 
 // renderOr renders the template, or the default if the alarm has no template.
-func (t *template) renderOr(ctx context.Context, vars *variables, defaultText func(*alarm.Event) string) (string, error) {
+func (t *template) renderOr(ctx context.Context, vars *variables, defaultText func(*alarm.Event) string) (text string, urls []string, err error) {
 	if t == nil {
-		return defaultText(vars.event), nil
+		return defaultText(vars.event), nil, nil
 	}
 	return t.render(ctx, vars)
 }
+
+// HasTitle reports whether the alarm has a template of the title.
+func (a *Alarm) HasTitle() bool { return a.title != nil }
 
 // HasText reports whether the alarm has a template of the text.
 func (a *Alarm) HasText() bool { return a.text != nil }
@@ -375,7 +390,11 @@ func (a *Alarm) HasText() bool { return a.text != nil }
 // those of the group.
 func (a *Alarm) defaultText(occ *alarm.Occurrence, object *alarm.Object) string {
 	var extra []string
-	if t := a.threshold; t != nil {
+	switch t := a.threshold; {
+	case t == nil:
+	case a.group == nil: // the other occurrences can be about other objects
+		extra = append(extra, fmt.Sprintf("%d or more Events matched within %s, this one:", t.Count, t.Within))
+	default:
 		extra = append(extra, fmt.Sprintf("%d or more matched within %s", t.Count, t.Within))
 	}
 	if a.group == nil {

@@ -128,7 +128,7 @@ func (c *Combiner) Message() Message {
 	}
 	d := c.digest
 	d.Version = Version
-	d.Digest, d.Group = true, nil
+	d.Digest, d.Group, d.URLs = true, nil, nil
 	events := c.sortedEvents()
 	for _, e := range fairly(events, 1, groupAndNamespaceOf) {
 		if g, ok := c.groups[groupKey{reason: e.Reason, kind: e.Regarding.Kind}]; ok {
@@ -272,8 +272,11 @@ func (g *eventGroup) addName(e *Event) {
 	g.names = append(g.names, name)
 }
 
-// String returns a text like "37 × BackOff Pod".
+// String returns a text like "37 × BackOff Pod". An Event that only resolves a group is not counted.
 func (g *eventGroup) String() string {
+	if g.count == 0 {
+		return strings.TrimSpace(g.reason + " " + g.kind)
+	}
 	return strings.TrimSpace(fmt.Sprintf("%d × %s %s", g.count, g.reason, g.kind))
 }
 
@@ -330,23 +333,35 @@ func digestTitle(count int64, groups []*eventGroup) string {
 // occurrences in all of them, including those that are not in parts. The last line counts the
 // occurrences of the group, except in the alarm's own text about a single one.
 func Compose(group Group, parts []Part, count int64) Message {
+	problems, ends := splitEnds(parts)
 	combiner := NewCombiner()
-	for i := range parts {
-		combiner.Add(parts[i].Message)
+	for i := range problems {
+		combiner.Add(problems[i].Message)
 	}
 	m := combiner.Message()
 	m.Digest, m.Group, m.Count = false, &group, count
-	if len(parts) > 0 {
-		m.NamespaceLabels = parts[len(parts)-1].NamespaceLabels // all are about one namespace
-	}
 	lines := []string{m.Text}
-	if len(parts) > 1 {
+	if len(parts) > 0 {
 		newest := &parts[len(parts)-1]
-		if sameSubject(m.Events) { // the newest text is the best summary
-			m.Title, lines[0] = newest.Title, newest.Text
-		} else {
+		m.NamespaceLabels = newest.NamespaceLabels // all are about one namespace
+		m.URLs = newest.URLs
+		switch {
+		case len(parts) == 1:
+		case sameSubject(m.Events): // the newest text is the best summary
+			last := &problems[len(problems)-1]
+			m.Title, lines[0] = last.Title, last.Text
+			m.URLs = slices.Concat(last.URLs, newest.URLs)
+			if len(ends) > 0 {
+				lines = append(lines, newest.summary()...)
+			}
+		default:
 			lines = append(lines, newest.summary()...)
+			m.Title = ownTitle(problems, m.Title, count)
 		}
+	}
+	for i := range ends {
+		m.Events = listed(append(m.Events, ends[i].Events...))
+		m.LastSeen = later(m.LastSeen, ends[i].LastSeen)
 	}
 	if len(group.By) == 0 {
 		lines = append(lines, "Too many groups are open: this message covers all others.")
@@ -355,11 +370,42 @@ func Compose(group Group, parts []Part, count int64) Message {
 		lines = append(lines, counts(group.Total, count, group.Since))
 	}
 	m.Title = cmp.Or(m.Title, fmt.Sprintf("%d occurrences", count))
-	if group.Resolved && (!group.First || len(parts) != 1) { // otherwise, no message was about the problem
+	if group.Resolved && !group.First { // otherwise, no message was about a problem
 		m.Title = resolvedTitle(m.Title)
 	}
 	m.Text = appendLines(lines[0], lines[1:])
 	return m
+}
+
+// splitEnds separates the parts that only resolve the group. Without a problem, the newest part is
+// what the message is about.
+func splitEnds(parts []Part) (problems, ends []Part) {
+	for i := range parts {
+		if parts[i].Count > 0 {
+			problems = append(problems, parts[i])
+		} else {
+			ends = append(ends, parts[i])
+		}
+	}
+	if len(problems) == 0 && len(ends) > 0 {
+		return ends[len(ends)-1:], nil
+	}
+	return problems, ends
+}
+
+// ownTitle returns the title of the newest occurrence if it comes from a template of the alarm. If
+// those of the others differ, it also says how many occurrences there are. Otherwise, it returns
+// byDefault.
+func ownTitle(parts []Part, byDefault string, count int64) string {
+	newest := &parts[len(parts)-1]
+	if !newest.OwnTitle {
+		return byDefault
+	}
+	if !slices.ContainsFunc(parts, func(p Part) bool { return p.Title != newest.Title }) {
+		return newest.Title
+	}
+	more := fmt.Sprintf(" (%d occurrences)", count)
+	return plaintext.CutRunes(newest.Title, MaxTitleLength-len(more)) + more
 }
 
 func resolvedTitle(title string) string {

@@ -267,6 +267,7 @@ func TestGroupMessageShowsNewAndTotalOccurrences(t *testing.T) {
 	caused.Events[0].Object.Cause = "no such image"
 	by := []alarm.GroupValue{{Key: "reason", Value: "BackOff"}}
 	const once, twice = "\nOnce at 2026-08-03 09:14:05 UTC", "\n3 times since 2026-08-03 09:14:05 UTC"
+	titled := func(m Message) Part { return Part{Message: m, OwnTitle: true} }
 	own := func(m Message) Part { return Part{Message: m, OwnText: true} }
 	usual := func(m Message) Part { return Part{Message: m} }
 	for name, tc := range map[string]struct {
@@ -282,6 +283,8 @@ func TestGroupMessageShowsNewAndTotalOccurrences(t *testing.T) {
 		"its own text again":             {Group{By: by, Total: 3}, []Part{own(one)}, 1, "BackOff", "text" + twice + ", 1 new"},
 		"several reasons":                {Group{By: by, Total: 3}, []Part{usual(again), usual(other), usual(again)}, 5, "5 occurrences: 4 × BackOff Pod and 1 more", "4 × BackOff Pod: shop/web-0\n1 × Failed Pod: shop/web-1\nLatest: it restarts" + twice},
 		"with a cause":                   {Group{By: by, Total: 3}, []Part{usual(one), usual(caused)}, 2, "2 occurrences: 1 × BackOff Pod and 1 more", "1 × BackOff Pod: shop/web-0\n1 × Failed Pod: shop/web-0\nLatest: text\nCause: no such image" + twice + ", 2 new"},
+		"its own titles":                 {Group{By: by, Total: 5}, []Part{titled(other), titled(again)}, 3, "web-0 again (3 occurrences)", "2 × BackOff Pod: shop/web-0\n1 × Failed Pod: shop/web-1\nLatest: it restarts\n5 times since 2026-08-03 09:14:05 UTC, 3 new"},
+		"its own title":                  {Group{By: by, Total: 5}, []Part{titled(one), titled(withName(one, "web-1"))}, 2, "BackOff", "2 × BackOff Pod: shop/web-0, shop/web-1\nLatest: text\n5 times since 2026-08-03 09:14:05 UTC, 2 new"},
 		"no readable part":               {Group{By: by, Total: 3}, nil, 2, "2 occurrences", twice[1:] + ", 2 new"},
 		"resolved":                       {Group{By: by, Total: 1, Resolved: true}, []Part{usual(one)}, 1, "Resolved: BackOff", "text" + once},
 		"resolved without an occurrence": {Group{By: by, Total: 3, Resolved: true}, []Part{usual(one)}, 0, "Resolved: BackOff", "text" + twice},
@@ -301,6 +304,13 @@ func TestGroupMessageShowsNewAndTotalOccurrences(t *testing.T) {
 			}
 		})
 	}
+}
+
+// withName returns the message with another object.
+func withName(m Message, name string) Message {
+	m.Events = slices.Clone(m.Events)
+	m.Events[0].Regarding.Name = name
+	return m
 }
 
 func TestGroupMessageShowsTotalsDespiteLongTexts(t *testing.T) {

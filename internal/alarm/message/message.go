@@ -32,7 +32,11 @@ type Message struct {
 	// Title and Text are plain text. Each notifier escapes them for its receiver.
 	Title string `json:"title"`
 	Text  string `json:"text"`
-	// Count is the number of occurrences that this message reports.
+	// URLs are the https addresses that the author of the alarm wrote into title and text. Chats show
+	// them as links, and no other text.
+	URLs []string `json:"urls,omitempty"`
+	// Count is the number of occurrences that this message reports. It is 0 if the message only
+	// resolves its group.
 	Count int64 `json:"count"`
 	// Digest is true if this message combines several that a rate limit delayed.
 	Digest bool `json:"digest"`
@@ -65,8 +69,9 @@ type Group struct {
 	// By contains the values that the occurrences share, in the order of spec.group.by.
 	// It is empty for the group that collects all occurrences beyond the limit of groups.
 	By []alarm.GroupValue `json:"by,omitempty"`
-	// Total is the number of occurrences of the group so far, including those of this
-	// message. Since is when the first of them was observed.
+	// Total is the number of occurrences of the group so far. It includes those that a threshold, a
+	// mute or an acknowledgement kept from being sent, and none that only resolve the group. Since
+	// is when the first was observed.
 	Total int64     `json:"total"`
 	Since time.Time `json:"since"`
 	// First is true if the receiver got no earlier message of this group. A retried
@@ -115,11 +120,21 @@ type Object struct {
 }
 
 // Part is the message of one occurrence of a group. Its JSON form is that of the Message, with
-// one more field.
+// more fields.
 type Part struct {
 	Message
-	// OwnText means that the text comes from a template of the alarm.
-	OwnText bool `json:"ownText,omitempty"`
+	// OwnTitle and OwnText mean that the title and the text come from a template of the alarm.
+	OwnTitle bool `json:"ownTitle,omitempty"`
+	OwnText  bool `json:"ownText,omitempty"`
+}
+
+// SetUncounted marks a part that is no occurrence of the problem: it only resolves the group, or a
+// time without occurrences does.
+func (p *Part) SetUncounted() {
+	p.Count = 0
+	for i := range p.Events {
+		p.Events[i].Count = 0
+	}
 }
 
 // Encode returns the JSON form of a Message or a Part. It does not escape characters of HTML,

@@ -99,7 +99,7 @@ func TestMetricsOfEachOutcome(t *testing.T) {
 				s.Threshold = &v1alpha1.AlarmThreshold{Count: 3, WithinSeconds: 60}
 			},
 			happens: func(h *harness) { h.happens(2, "a", "b") },
-			want:    map[string]float64{"occurrences_matched_total": 4, "occurrences_suppressed_total threshold": 4, "open_windows": 2},
+			want:    map[string]float64{"occurrences_matched_total": 4, "occurrences_suppressed_total threshold": 4, "open_groups": 2, "open_windows": 2},
 		},
 		"the alarm is muted": {
 			change: func(s *v1alpha1.AlarmSpec) {

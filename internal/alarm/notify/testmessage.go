@@ -45,6 +45,16 @@ func (d *Dispatcher) LastAttempt(key string) (failure *SendError, made bool) {
 	return nil, false
 }
 
+// IsUntried reports whether messages wait, and there was no attempt since the receiver changed or the
+// operator started. Whether the receiver accepts messages is then not known.
+func (d *Dispatcher) IsUntried(key string) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	id := d.receiverOf(key)
+	q, ok := d.queues[id]
+	return ok && !q.attempt.made && d.outbox.Backlog(id).Entries > 0
+}
+
 // lastAttempt is the result of an attempt.
 type lastAttempt struct {
 	made    bool

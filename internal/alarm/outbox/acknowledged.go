@@ -45,6 +45,9 @@ func (g *group) startWith(m *Membership) time.Time {
 func (tx *tx) addSilently(ctx context.Context, e *Entry, g *group) error {
 	m := e.Member
 	g.since = g.startWith(m)
+	if !g.begun() {
+		g.first = m.At
+	}
 	if g.resolved {
 		g.resolved = false
 		if err := tx.dropHeldOf(ctx, e, g, "resolved"); err != nil {
@@ -79,7 +82,7 @@ func (tx *tx) dropHeldOf(ctx context.Context, e *Entry, g *group, condition stri
 // resolved.
 func (tx *tx) putAcknowledgement(ctx context.Context, e *Entry, g *group, content, account int64) (held bool, err error) {
 	a := e.Member.Acknowledged
-	if g.total == 0 || g.resolved || g.acknowledged == a.Token || !a.names(g.since, g) {
+	if !g.begun() || g.resolved || g.acknowledged == a.Token || !a.names(g.since, g) {
 		return false, nil
 	}
 	g.acknowledged = a.Token
@@ -104,16 +107,21 @@ func (tx *tx) putAcknowledgement(ctx context.Context, e *Entry, g *group, conten
 // that are in force, or name no open group, change nothing. The notices are released at their
 // CreatedAt.
 func (s *Store) AcknowledgeGroups(ctx context.Context, notices []Entry) error {
+	return s.addToGroups(ctx, "acknowledge groups", notices)
+}
+
+// addToGroups stores entries that are no occurrences, in one transaction.
+func (s *Store) addToGroups(ctx context.Context, what string, entries []Entry) error {
 	return s.commitMakingSpace(ctx, func() error {
-		return s.writeBounded(ctx, "acknowledge groups", func(ctx context.Context, tx *tx) error {
+		return s.writeBounded(ctx, what, func(ctx context.Context, tx *tx) error {
 			state, err := tx.state(ctx)
 			if err != nil {
 				return err
 			}
-			for i := range notices {
-				notices[i].Position = state.Position
+			for i := range entries {
+				entries[i].Position = state.Position
 			}
-			return tx.insertAll(ctx, notices)
+			return tx.insertAll(ctx, entries)
 		})
 	})
 }
@@ -122,7 +130,7 @@ func (s *Store) AcknowledgeGroups(ctx context.Context, notices []Entry) error {
 // acknowledgement is not in force for one of its receivers.
 func (s *Store) Unacknowledged(ctx context.Context, id string, a *Acknowledgement) (open bool, err error) {
 	err = s.readers.QueryRowContext(ctx, `
-		SELECT EXISTS (SELECT 1 FROM open_group WHERE id = ? AND NOT resolved AND total > 0 AND since <= ? AND acknowledged <> ?)`,
+		SELECT EXISTS (SELECT 1 FROM open_group WHERE id = ? AND NOT resolved AND first > 0 AND since <= ? AND acknowledged <> ?)`,
 		id, micros(a.Until), a.Token).Scan(&open)
 	return open, s.read("look for acknowledged groups", err)
 }
@@ -151,7 +159,7 @@ type ListedGroup struct {
 
 const selectListed = `
 	SELECT id, max(name), max(since), max(newest), max(over), max(total), max(acknowledged), count(*) OVER () FROM open_group INDEXED BY group_by_alarm
-	WHERE substr(alarm, 1, 64) = substr(?1, 1, 64) AND alarm = ?1 AND total > 0 AND NOT resolved
+	WHERE substr(alarm, 1, 64) = substr(?1, 1, 64) AND alarm = ?1 AND first > 0 AND NOT resolved
 	AND (over >= ?2 OR EXISTS (SELECT 1 FROM lasting WHERE due = 0 AND lasting.group_id = open_group.id))
 	GROUP BY id ORDER BY max(acknowledged) <> 0 DESC, max(newest) DESC, id LIMIT ?3`
 

@@ -314,6 +314,13 @@ var migrations = []string{
 
 	// Script 20 stores since when Events are needed for what waited at a restore of etcd.
 	`ALTER TABLE state ADD COLUMN since INTEGER NOT NULL DEFAULT 0;`,
+
+	// Script 21 counts occurrences whose object lacks a label or an annotation of spec.group.by.
+	`ALTER TABLE status_count ADD COLUMN without_group_key INTEGER NOT NULL DEFAULT 0;`,
+
+	// Script 22 stores the alarm of a group by its UID, so that its groups end with it.
+	`ALTER TABLE open_group ADD COLUMN alarm_uid TEXT NOT NULL DEFAULT '';
+	CREATE INDEX group_by_alarm_uid ON open_group (alarm_uid);`,
 }
 
 // migrate migrates the file to the version of this release.

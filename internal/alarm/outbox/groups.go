@@ -21,6 +21,8 @@ type Membership struct {
 	Name string
 	// At is the time of the occurrence, in whole seconds.
 	At time.Time
+	// AlarmUID is the UID of the alarm. Entry.Alarm is that of the next alarm of its name too.
+	AlarmUID string
 	// Wait is how long the first message of the group waits for more occurrences.
 	// Interval is the minimum time between two messages.
 	Wait, Interval time.Duration
@@ -42,6 +44,9 @@ type Membership struct {
 	// the state of the group. Repeats is true if the receiver must get the messages of open
 	// groups again: the outbox then stores one about an occurrence that was sent.
 	StateOnly, Repeats bool
+	// Suppressed is true for an occurrence that a threshold or a mute keeps from being sent. It is
+	// StateOnly, and counts in the total of its group.
+	Suppressed bool
 	// Former is true for a resolution from before the receiver was created. It is StateOnly unless the
 	// receiver gets a message of the group, for example one that waited for a receiver of the name.
 	Former bool
@@ -64,11 +69,12 @@ func EndKey(last string) string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// group is the state of an open group of a receiver.
+// group is the state of an open group of a receiver. It counts all occurrences, also those that are
+// not sent.
 type group struct {
 	// since and newest are the times of the first and the last occurrence. due is when
-	// the message of the last occurrence is due, and first when the message of the first
-	// occurrence was due. paced is when the last message with a problem was due: the interval
+	// the message of the last occurrence is due, and first when the first message was due: zero if
+	// all occurrences were suppressed. paced is when the last message with a problem was due: the interval
 	// until the next one begins there.
 	since, newest, due, first, paced time.Time
 	// over is when the group is over if nothing happens in it.
@@ -136,7 +142,7 @@ func (g *group) successor(m *Membership) group {
 // isReported reports whether the first message of the group was due before an occurrence. Like
 // messageClosed, it depends only on times if the Events come in order.
 func (g *group) isReported(at time.Time, served bool) bool {
-	return g.total > 0 && (!at.Before(g.first) || !served && !g.released.Before(g.first))
+	return !at.Before(g.first) || !served && !g.released.Before(g.first)
 }
 
 // endDue returns when a group with a Membership.Quiet is resolved: after its last message, which
@@ -146,16 +152,19 @@ func (g *group) endDue(m *Membership) time.Time {
 }
 
 // setDue sets when the message of a new occurrence is due, at the end of a second. The occurrence
-// joins the message of the last one if that is not closed. A resolution is due at once if the
-// group was reported, and takes that message with it: see [tx.holdOccurrence].
+// joins the message of the last one if that is not closed. The end of a problem is due at once,
+// after the first message of the group. It takes the message with it that is due later. If the
+// problem occurs again before the first message, that has all of them: see [tx.holdOccurrence].
 func (g *group) setDue(m *Membership, served bool) {
 	switch {
-	case m.Resolves && g.isReported(m.At, served):
+	case m.Resolves && g.begun() && !g.resolved:
 		g.due = latest(m.At, g.first).Add(time.Second)
 		if g.paced.After(g.due) {
 			g.paced = g.due
 		}
 		return
+	case g.resolved && !m.Resolves && !g.isReported(m.At, served):
+		g.due = g.first
 	case !g.messageClosed(m.At, served):
 	case m.Resolves: // there was no problem
 		g.due = latest(m.At.Add(m.Wait+time.Second), g.due.Add(m.Interval))
@@ -183,6 +192,8 @@ func (tx *tx) join(ctx context.Context, e *Entry, content, account int64) (held 
 		return tx.putAcknowledgement(ctx, e, &g, content, account)
 	case m.Ends:
 		return tx.holdEnd(ctx, e, &g, content, account)
+	case m.Suppressed:
+		return false, tx.addSuppressed(ctx, e, g, known)
 	default:
 		return tx.joinOccurrence(ctx, e, g, known, content, account)
 	}
@@ -199,7 +210,7 @@ func (tx *tx) joinOccurrence(ctx context.Context, e *Entry, g group, known bool,
 	if ended {
 		g = g.successor(m)
 	}
-	if m.OnlyResolves && g.total == 0 {
+	if m.OnlyResolves && !g.begun() {
 		return false, nil
 	}
 	silent := m.Acknowledged != nil && !m.Resolves && m.Acknowledged.names(g.startWith(m), &g)
@@ -232,10 +243,30 @@ func (g *group) add(e *Entry, served bool) {
 	m := e.Member
 	g.setDue(m, served)
 	g.resolved = m.Resolves
-	if g.total == 0 {
-		g.since, g.first = m.At, g.due
+	g.since = g.startWith(m)
+	if !g.begun() {
+		g.first = g.due
 	}
 	g.count(e)
+}
+
+// begun reports whether a message of the group was due. Otherwise, all occurrences were suppressed.
+func (g *group) begun() bool { return !g.first.IsZero() }
+
+// addSuppressed counts an occurrence that is not sent. It neither keeps a group open that has begun,
+// nor resolves one.
+func (tx *tx) addSuppressed(ctx context.Context, e *Entry, g group, known bool) error {
+	m := e.Member
+	if known && g.isOver(m, true) {
+		g = g.successor(m)
+	}
+	g.since = g.startWith(m)
+	if g.begun() {
+		g.total += e.Count
+	} else {
+		g.count(e)
+	}
+	return tx.putGroup(ctx, e, &g, !known)
 }
 
 // count counts an entry, which keeps the group open.
@@ -260,10 +291,10 @@ func (tx *tx) putGroup(ctx context.Context, e *Entry, g *group, opened bool) err
 	g.name = e.Member.Name
 	bytes := GroupBytes(e.Receiver, e.Alarm, g.budget, g.name) + referenceBytes(g.reference, g.name) + g.repeated
 	_, err := tx.exec(ctx, `
-		REPLACE INTO open_group (receiver, id, alarm, since, newest, due, first, total, released, resolved, reference, ending, name, acknowledged, repeated, budget, bytes, interval, accepted, over, paced)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		REPLACE INTO open_group (receiver, id, alarm, since, newest, due, first, total, released, resolved, reference, ending, name, acknowledged, repeated, budget, bytes, interval, accepted, over, paced, alarm_uid)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		e.Receiver, e.Member.Group, e.Alarm, micros(g.since), micros(g.newest), micros(g.due), micros(g.first), g.total,
-		micros(g.released), g.resolved, g.reference, g.ending, g.name, g.acknowledged, g.repeated, g.budget, bytes, e.Member.Interval.Microseconds(), micros(g.accepted), micros(g.over), micros(g.paced))
+		micros(g.released), g.resolved, g.reference, g.ending, g.name, g.acknowledged, g.repeated, g.budget, bytes, e.Member.Interval.Microseconds(), micros(g.accepted), micros(g.over), micros(g.paced), e.Member.AlarmUID)
 	tx.addState(g.budget, bytes-g.bytes)
 	tx.recount(e.Alarm)
 	if opened {

@@ -152,10 +152,18 @@ func TestAReportedGroupIsResolvedAtOnce(t *testing.T) {
 			{at: 11, want: []string{"a: 2 of 3 since 0s, first false, resolved true"}},
 			{at: 66},
 		},
-		"only if the problem was reported": {
+		"after the first message, which is not the end": {
 			{at: 2, resolves: true},
-			{at: 6, want: []string{"a: 1 of 1 since 0s, first true, resolved true"}},
+			{at: 6, want: []string{reported}},
+			{at: 7, want: []string{"a: 0 of 1 since 0s, first false, resolved true"}},
 			{at: 66},
+		},
+		"but not if it occurs again before the first message": {
+			{at: 2, resolves: true},
+			{at: 3, occurs: true},
+			{at: 6, want: []string{"a: 2 of 2 since 0s, first true, resolved false"}},
+			{at: 8, resolves: true},
+			{at: 9, want: []string{"a: 0 of 2 since 0s, first false, resolved true"}},
 		},
 		"after its first message, which is late": {
 			{at: 10, resolves: true, want: []string{reported}},
@@ -814,7 +822,7 @@ func TestAnEndFromBeforeTheReceiverIsForAGroupThatItGets(t *testing.T) {
 		sent  bool // before the end is read
 		want  []string
 	}{
-		"the begin waits":         {nil, false, []string{"g=1"}},
+		"the begin waits":         {nil, false, []string{"g=1", "g=0"}},
 		"the begin was sent":      {nil, true, []string{"g=0"}},
 		"the begin was not its":   {known, false, nil},
 		"no begin is known of it": {former, false, nil},

@@ -9,7 +9,7 @@ import (
 // holdEnd stores the end of a group, which dropEnd removes if something happens before. With
 // StateOnly, it was sent or already waits here.
 func (tx *tx) holdEnd(ctx context.Context, e *Entry, g *group, content, account int64) (held bool, err error) {
-	if g.total == 0 || g.resolved || g.ending != "" {
+	if !g.begun() || g.resolved || g.ending != "" {
 		return false, nil // its occurrence was not added
 	}
 	waits := false
@@ -82,11 +82,11 @@ func (tx *tx) hold(ctx context.Context, e *Entry, g *group, content, account int
 	return n > 0, err
 }
 
-// holdOccurrence is hold for an occurrence. One that resolves the group takes those with it that
-// are due later.
+// holdOccurrence is hold for an occurrence. One that resolves the group, or that is in its first
+// message, takes those with it that are due later.
 func (tx *tx) holdOccurrence(ctx context.Context, e *Entry, g *group, content, account int64) (held bool, err error) {
 	held, err = tx.hold(ctx, e, g, content, account)
-	if held && e.Member.Resolves {
+	if held && (e.Member.Resolves || g.due.Equal(g.first)) {
 		_, err = tx.exec(ctx, updateHastened, e.Receiver, e.Member.Group, micros(g.due))
 	}
 	return held, err

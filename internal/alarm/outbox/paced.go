@@ -146,7 +146,7 @@ const (
 			WHERE held.receiver = open_group.receiver AND held.group_id = open_group.id AND entry IS NULL AND due > ?1 AND NOT ends)`
 
 	updateEarlierGroup = `
-		UPDATE open_group SET newest = newest - ?3, due = due - ?3, first = first - ?3,
+		UPDATE open_group SET newest = newest - ?3, due = due - ?3, first = iif(first > 0, first - ?3, 0),
 			released = iif(released > 0, released - ?3, 0), paced = iif(paced > 0, paced - ?3, 0)
 		WHERE receiver = ?1 AND id = ?2`
 	updateEarlierHeld = `

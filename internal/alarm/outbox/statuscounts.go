@@ -14,7 +14,7 @@ import (
 // A subject is the key of an alarm or a receiver.
 type StatusCounts struct {
 	// The numbers are those of v1alpha1.AlarmStatus.
-	Matched, Delivered, SuppressedByThreshold, SuppressedByMute, Dropped, Unresolved, Undecided int64
+	Matched, Delivered, SuppressedByThreshold, SuppressedByMute, Dropped, Unresolved, Undecided, WithoutGroupKey int64
 	// LastMatch and LastDelivery are zero if there is none.
 	LastMatch, LastDelivery time.Time
 }
@@ -25,14 +25,15 @@ func (c StatusCounts) Plus(d StatusCounts) StatusCounts {
 		Matched: c.Matched + d.Matched, Delivered: c.Delivered + d.Delivered,
 		SuppressedByThreshold: c.SuppressedByThreshold + d.SuppressedByThreshold, SuppressedByMute: c.SuppressedByMute + d.SuppressedByMute,
 		Dropped: c.Dropped + d.Dropped, Unresolved: c.Unresolved + d.Unresolved, Undecided: c.Undecided + d.Undecided,
-		LastMatch: latest(c.LastMatch, d.LastMatch), LastDelivery: latest(c.LastDelivery, d.LastDelivery),
+		WithoutGroupKey: c.WithoutGroupKey + d.WithoutGroupKey,
+		LastMatch:       latest(c.LastMatch, d.LastMatch), LastDelivery: latest(c.LastDelivery, d.LastDelivery),
 	}
 }
 
 // bounded returns counts that cannot overflow when more is added. Users with the permission to
 // write a status can write any number.
 func (c StatusCounts) bounded() StatusCounts {
-	for _, n := range []*int64{&c.Matched, &c.Delivered, &c.SuppressedByThreshold, &c.SuppressedByMute, &c.Dropped, &c.Unresolved, &c.Undecided} {
+	for _, n := range []*int64{&c.Matched, &c.Delivered, &c.SuppressedByThreshold, &c.SuppressedByMute, &c.Dropped, &c.Unresolved, &c.Undecided, &c.WithoutGroupKey} {
 		*n = min(max(*n, 0), math.MaxInt64/2)
 	}
 	return c
@@ -70,9 +71,9 @@ func (s *Store) AdoptCounts(ctx context.Context, subject, uid string, base Statu
 		}
 		row = countedSubject{row.Plus(base.bounded()), uid}
 		_, err = tx.exec(ctx, `UPDATE status_count SET uid = ?, matched = ?, delivered = ?, suppressed_by_threshold = ?,
-			suppressed_by_mute = ?, dropped = ?, unresolved = ?, undecided = ?, last_match = ?, last_delivery = ? WHERE subject = ?`,
+			suppressed_by_mute = ?, dropped = ?, unresolved = ?, undecided = ?, without_group_key = ?, last_match = ?, last_delivery = ? WHERE subject = ?`,
 			row.uid, row.Matched, row.Delivered, row.SuppressedByThreshold, row.SuppressedByMute,
-			row.Dropped, row.Unresolved, row.Undecided, micros(row.LastMatch), micros(row.LastDelivery), subject)
+			row.Dropped, row.Unresolved, row.Undecided, row.WithoutGroupKey, micros(row.LastMatch), micros(row.LastDelivery), subject)
 		tx.after(func(m *memory) { m.counted[subject] = row })
 		return err
 	})
@@ -121,16 +122,17 @@ func (m *memory) confirm() {
 func (tx *tx) count(ctx context.Context, subject string, change StatusCounts) error {
 	_, err := tx.exec(ctx, `
 		INSERT INTO status_count (subject, uid, matched, delivered, suppressed_by_threshold,
-			suppressed_by_mute, dropped, unresolved, undecided, last_match, last_delivery)
-		VALUES (?, '', ?, ?, ?, ?, ?, ?, ?, ?, ?)
+			suppressed_by_mute, dropped, unresolved, undecided, without_group_key, last_match, last_delivery)
+		VALUES (?, '', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 		ON CONFLICT (subject) DO UPDATE SET
 			matched = matched + excluded.matched, delivered = delivered + excluded.delivered,
 			suppressed_by_threshold = suppressed_by_threshold + excluded.suppressed_by_threshold,
 			suppressed_by_mute = suppressed_by_mute + excluded.suppressed_by_mute, dropped = dropped + excluded.dropped,
-			unresolved = unresolved + excluded.unresolved, undecided = undecided + excluded.undecided, last_match = max(last_match, excluded.last_match),
+			unresolved = unresolved + excluded.unresolved, undecided = undecided + excluded.undecided,
+			without_group_key = without_group_key + excluded.without_group_key, last_match = max(last_match, excluded.last_match),
 			last_delivery = max(last_delivery, excluded.last_delivery)`,
 		subject, change.Matched, change.Delivered, change.SuppressedByThreshold, change.SuppressedByMute, change.Dropped,
-		change.Unresolved, change.Undecided, micros(change.LastMatch), micros(change.LastDelivery))
+		change.Unresolved, change.Undecided, change.WithoutGroupKey, micros(change.LastMatch), micros(change.LastDelivery))
 	tx.after(func(m *memory) {
 		row := m.counted[subject]
 		row.StatusCounts = row.Plus(change)
@@ -177,10 +179,10 @@ func (tx *tx) countEach(ctx context.Context, receiver string, alarms Counts, cha
 }
 
 const selectCounted = `SELECT subject, uid, matched, delivered, suppressed_by_threshold, suppressed_by_mute,
-	dropped, unresolved, undecided, last_match, last_delivery FROM status_count`
+	dropped, unresolved, undecided, without_group_key, last_match, last_delivery FROM status_count`
 
 func scanCounted(row scanner) (subject string, c countedSubject, err error) {
-	err = row.Scan(&subject, &c.uid, &c.Matched, &c.Delivered, &c.SuppressedByThreshold, &c.SuppressedByMute, &c.Dropped, &c.Unresolved, &c.Undecided,
+	err = row.Scan(&subject, &c.uid, &c.Matched, &c.Delivered, &c.SuppressedByThreshold, &c.SuppressedByMute, &c.Dropped, &c.Unresolved, &c.Undecided, &c.WithoutGroupKey,
 		timestamp{&c.LastMatch}, timestamp{&c.LastDelivery})
 	return subject, c, err
 }

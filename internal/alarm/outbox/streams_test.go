@@ -284,6 +284,9 @@ func TestAMessageOfEventsAndChangesEndsWithTheLastOccurrence(t *testing.T) {
 			var order []string
 			var resolved bool
 			compose := func(g Group, parts []Entry, _ int64) ([]byte, error) {
+				if len(parts) == 1 { // the begin
+					return []byte("text"), nil
+				}
 				order, resolved = nil, g.Resolved
 				for _, p := range parts {
 					order = append(order, fmt.Sprint(p.Stream, " ", p.Position))
@@ -291,15 +294,20 @@ func TestAMessageOfEventsAndChangesEndsWithTheLastOccurrence(t *testing.T) {
 				return []byte("text"), nil
 			}
 			s := open(t, t.TempDir(), WithComposer(compose), WithClock(testingclock.NewFakePassiveClock(day.Add(time.Minute))))
+			begin := entries("r", 1, 1)
+			begin[0].Member = &Membership{Group: "g", At: day.Add(-time.Minute)}
+			must(t, s.Commit(t.Context(), Batch{Position: 1, Entries: begin}))
+			_, err := s.Release(t.Context())
+			must(t, err)
 			event, change := entries("r", tc.event, 1), changes("r", tc.change, 1)
 			event[0].Member = &Membership{Group: "g", At: day, Wait: 10 * time.Second}
 			change[0].Member = &Membership{Group: "g", At: day.Add(time.Second), Wait: 10 * time.Second, Resolves: true}
 			change[0].Count = tc.count
 			must(t, s.Commit(t.Context(), Batch{Position: uint64(tc.event), Entries: event}))
 			must(t, s.CommitChanges(t.Context(), ChangeBatch{Stream: Stream{Name: "pods", Position: uint64(tc.change)}, Entries: change}))
-			_, err := s.Release(t.Context())
+			_, err = s.Release(t.Context())
 			must(t, err)
-			if got := pending(t, s, "r"); len(got) != 1 || !resolved {
+			if got := pending(t, s, "r"); len(got) != 2 || !resolved {
 				t.Errorf("got messages at %d, resolved: %v", got, resolved)
 			}
 			if diff := cmp.Diff([]string{fmt.Sprint(" ", tc.event), fmt.Sprint("pods ", tc.change)}, order); diff != "" {

@@ -40,7 +40,8 @@ func acknowledgement(a *match.Acknowledgement) *outbox.Acknowledgement {
 // acknowledged.
 const acknowledgeEvery = 30 * time.Second
 
-// followAcknowledgements puts acknowledgements into force after changes of alarms.
+// followAcknowledgements puts acknowledgements into force after changes of alarms, and ends the groups
+// of those that were deleted.
 func (p *Pipeline) followAcknowledgements(ctx context.Context) error {
 	for ctx.Err() == nil {
 		changed := p.Alarms.changedAfter()
@@ -53,6 +54,12 @@ func (p *Pipeline) followAcknowledgements(ctx context.Context) error {
 // acknowledgeOnce puts the acknowledgements of all alarms into force. It returns the time until
 // it must be called again.
 func (p *Pipeline) acknowledgeOnce(ctx context.Context) (wait time.Duration) {
+	if err := p.endGroups(ctx); err != nil {
+		if ctx.Err() == nil {
+			p.Log.Error(err, "the groups of deleted alarms could not be resolved: retrying")
+		}
+		return releaseRetry
+	}
 	for _, a := range p.Alarms.acknowledging() {
 		if err := p.acknowledge(ctx, a); err != nil {
 			if ctx.Err() == nil {

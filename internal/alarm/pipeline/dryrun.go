@@ -40,8 +40,10 @@ type Evaluation struct {
 	// exists chooses none.
 	Chosen     []string
 	NoReceiver *match.NoReceiverError
-	// By contains the values of the occurrence's group, if the alarm has groups.
-	By []alarm.GroupValue
+	// By contains the values of the occurrence's group, if the alarm has groups. Lacks is a key of
+	// spec.group.by that the object does not have.
+	By    []alarm.GroupValue
+	Lacks string
 	// Alone is the message that contains only this occurrence, if it matched.
 	Alone message.Message
 	// Message is the index in DryRunResult.Messages of the message that contains the
@@ -200,7 +202,7 @@ func (r *dryRun) record(occ *alarm.Occurrence, e *evaluation, chosen []string) {
 	}
 	r.Evaluations = append(r.Evaluations, Evaluation{
 		Occurrence: *occ, Outcome: e.outcome, Err: e.err, Suppressed: e.suppressed,
-		Chosen: chosen, NoReceiver: e.noReceiver, By: e.by, Alone: e.message, Message: -1,
+		Chosen: chosen, NoReceiver: e.noReceiver, By: e.by, Lacks: e.lacks, Alone: e.message, Message: -1,
 	})
 }
 

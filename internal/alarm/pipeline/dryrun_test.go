@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/google/go-cmp/cmp"
 	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/yaml"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/internal/alarm"
@@ -139,6 +141,50 @@ func TestDryRunShowsGroupsAndSuppressedOccurrences(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A kubelet emits NodeReady again if its first update of the Node failed, and can use another Event.
+func TestANodeThatJoinsIsOneMessage(t *testing.T) {
+	manifest, err := os.ReadFile("../../../config/samples/node-joined.yaml")
+	must(t, err)
+	var sample v1alpha1.ClusterAlarm
+	must(t, yaml.Unmarshal(manifest, &sample))
+	compiler, err := match.NewCompiler()
+	must(t, err)
+	compiled, err := compiler.Compile(match.NewDefinition(alarm.KindClusterAlarm, &sample, []string{"ops"}))
+	must(t, err)
+	for name, apart := range map[string]int{"in the same second": 0, "in the next second": 1, "four seconds later": 4} {
+		t.Run(name, func(t *testing.T) {
+			occurrences := occurrencesAt(map[string][]int{"worker-9": {0}, "worker-10": {2}})
+			again := occurrencesAt(map[string][]int{"worker-9": {apart}})[0]
+			again.Event.UID, again.Position = "another", 200
+			occurrences = append(occurrences, again)
+			for i := range occurrences {
+				e := &occurrences[i].Event
+				e.Reason, e.Namespace, e.LastSeen = "NodeReady", "default", occurrences[i].ObservedAt
+				e.Regarding = alarm.Reference{Kind: "Node", Name: e.Regarding.Name}
+			}
+			r, err := DryRun(t.Context(), t.TempDir(), compiled, occurrences, nil, newNode{}, evening.Add(2*time.Hour))
+			must(t, err)
+			var titles []string
+			for _, m := range r.Messages {
+				titles = append(titles, m.Title)
+			}
+			if diff := cmp.Diff([]string{"NodeReady: worker-9 joined test", "NodeReady: worker-10 joined test"}, titles); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// newNode is an Enricher that knows each object as a Node that was created before it became ready.
+type newNode struct{ noop }
+
+func (newNode) Context(_ context.Context, event *alarm.Event) alarm.Context {
+	known := alarm.Context{Resolved: true, Cluster: alarm.Cluster{Name: "test", Nodes: 3}}
+	known.Object.Metadata = alarm.ObjectMeta{Name: event.Regarding.Name, CreationTimestamp: event.LastSeen.Add(-time.Minute)}
+	known.Object.Node.Capacity = map[string]string{"cpu": "4", "memory": "16Gi", "pods": "110"}
+	return known
 }
 
 // A dry run must show what an operator sends that reads the same occurrences one by one.

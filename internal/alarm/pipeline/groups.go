@@ -141,6 +141,9 @@ func (g *groupLimiter) tryOpen(e *evaluation) bool {
 	alarmKey := a.ID.String()
 	namespace := alarmKey[:len(alarmKey)-len(a.ID.Name)]
 	rows := int64(max(len(e.recipients), 1))
+	if a.Threshold() != nil && a.Grouping() != nil && len(e.recipients) > 0 {
+		rows++ // the window
+	}
 	ofEvents := e.budget + " " + alarmKey
 	counted := g.outbox.Groups(alarmKey) + g.opened[alarmKey]
 	if counted >= maxGroupsOfAlarm*rows && g.outbox.GroupsIn(e.budget, alarmKey)+g.opened[ofEvents] < halfOfGroups*rows {
@@ -235,6 +238,9 @@ func ComposeGroup(g outbox.Group, parts []outbox.Entry, count int64) ([]byte, er
 		}
 		var m message.Part
 		if json.Unmarshal(parts[i].Payload, &m) == nil {
+			if parts[i].Count == 0 {
+				m.SetUncounted()
+			}
 			messages = append(messages, m)
 		}
 	}

@@ -151,12 +151,18 @@ func (e *evaluation) counts(n int64, now time.Time) outbox.StatusCounts {
 	switch {
 	case e.replayed, e.parked, e.resolves:
 		return outbox.StatusCounts{}
-	case e.outcome == match.Matched && e.suppressed == SuppressedByThreshold:
-		return outbox.StatusCounts{Matched: n, SuppressedByThreshold: n, LastMatch: now}
-	case e.outcome == match.Matched && e.suppressed == SuppressedByMute:
-		return outbox.StatusCounts{Matched: n, SuppressedByMute: n, LastMatch: now}
 	case e.outcome == match.Matched:
-		return outbox.StatusCounts{Matched: n, LastMatch: now}
+		counts := outbox.StatusCounts{Matched: n, LastMatch: now}
+		if e.suppressed == SuppressedByThreshold {
+			counts.SuppressedByThreshold = n
+		}
+		if e.suppressed == SuppressedByMute {
+			counts.SuppressedByMute = n
+		}
+		if e.lacks != "" {
+			counts.WithoutGroupKey = n
+		}
+		return counts
 	case e.outcome == match.Unresolved:
 		return outbox.StatusCounts{Unresolved: n}
 	case e.outcome == match.Undecided:
@@ -282,12 +288,15 @@ func (b *entryBuilder) addWithOffsets(ctx context.Context, occ *alarm.Occurrence
 	return b.add(ctx, occ, e)
 }
 
-// add adds an entry for each receiver, if the occurrence matched and is not suppressed. It
-// skips receivers for which the occurrence was handled before. Such an occurrence still
+// add adds an entry for each receiver, if the occurrence matched. One that is suppressed only counts
+// in its group. It skips receivers for which the occurrence was handled before. Such an occurrence still
 // belongs to its group, so that group gets an entry that is marked as served.
 func (b *entryBuilder) add(ctx context.Context, occ *alarm.Occurrence, e *evaluation) error {
-	if e.outcome != match.Matched || e.suppressed != "" {
+	if e.outcome != match.Matched {
 		return nil
+	}
+	if e.suppressed != "" {
+		return b.addSuppressed(occ, e)
 	}
 	payload, err := message.Encode(partOf(occ, e))
 	if err != nil {
@@ -312,6 +321,21 @@ func (b *entryBuilder) add(ctx context.Context, occ *alarm.Occurrence, e *evalua
 	return b.store(ctx, append(waiting, ends...))
 }
 
+// addSuppressed adds an entry without a message for each receiver, if the alarm has groups.
+func (b *entryBuilder) addSuppressed(occ *alarm.Occurrence, e *evaluation) error {
+	for i := range e.recipients {
+		entry, err := b.entryFor(&e.recipients[i], occ, e)
+		if err != nil {
+			return err
+		}
+		if entry.Member != nil {
+			entry.Member.StateOnly, entry.Member.Suppressed = true, true
+			b.entries = append(b.entries, entry)
+		}
+	}
+	return nil
+}
+
 // entryFor returns the entry for a receiver, without its payload.
 func (b *entryBuilder) entryFor(r *recipient, occ *alarm.Occurrence, e *evaluation) (outbox.Entry, error) {
 	entry := outbox.Entry{
@@ -332,7 +356,10 @@ func (b *entryBuilder) entryFor(r *recipient, occ *alarm.Occurrence, e *evaluati
 // partOf returns the message of an occurrence, or its part of the message of a group. An
 // occurrence that should have a group, but has none, counts for itself.
 func partOf(occ *alarm.Occurrence, e *evaluation) message.Part {
-	part := message.Part{Message: e.message, OwnText: e.alarm.Grouping() != nil && e.alarm.HasText()}
+	part := message.Part{Message: e.message}
+	if e.alarm.Grouping() != nil {
+		part.OwnTitle, part.OwnText = e.alarm.HasTitle(), e.alarm.HasText()
+	}
 	if e.alarm.Grouping() != nil && e.stateless && !part.OwnText {
 		part.Text = message.AppendLine(part.Text, message.EventCounts(occ))
 	}
@@ -409,7 +436,7 @@ func (b *entryBuilder) membership(occ *alarm.Occurrence, e *evaluation) (*outbox
 	}
 	member := &outbox.Membership{
 		Group: alarm.GroupKey(e.alarm.UID, e.by...), By: by, Name: groupName(e.by), At: occ.ObservedAt.Truncate(time.Second),
-		Wait: g.Wait, Interval: g.Interval,
+		AlarmUID: e.alarm.UID, Wait: g.Wait, Interval: g.Interval,
 		OnlyResolves: e.resolves, Lasts: e.lasts, Open: g.Open(&occ.Event),
 		// The group beyond the limit is not about one object, so it cannot be resolved.
 		Resolves: len(e.by) > 0 && (e.resolves || g.Resolves(&occ.Event)),

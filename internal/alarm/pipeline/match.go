@@ -169,8 +169,10 @@ type evaluation struct {
 	// offsets of the occurrence if they differ from those of the batch.
 	lasts   bool
 	handled *outbox.DeliveredOffsets
-	// by contains the values of the occurrence's group, if the alarm has groups.
-	by []alarm.GroupValue
+	// by contains the values of the occurrence's group, if the alarm has groups. lacks is a key of
+	// spec.group.by that the object does not have.
+	by    []alarm.GroupValue
+	lacks string
 	// budget names the space of the entries and of the state. stateless: the outbox has no
 	// space for the state. The occurrence is then in no group, and the threshold counts only
 	// occurrences of the same batch.
@@ -403,7 +405,7 @@ func evaluateOne(ctx context.Context, c match.Candidate, occ *alarm.Occurrence, 
 	var err error
 	e.message, err = c.Render(ctx, known)
 	if g := c.Alarm.Grouping(); g != nil {
-		e.by = g.Values(&occ.Event, &known.Object)
+		e.by, e.lacks = g.Values(&occ.Event, &known.Object), g.Lacks(&occ.Event, &known.Object)
 	}
 	if e.err == nil {
 		e.err = err

@@ -338,6 +338,7 @@ func (st *stateStep) report(ctx context.Context, a *match.Alarm, note string, ro
 	occ := st.occurrence(row, data, reasonStateBegan, "Warning", note)
 	e := st.render(ctx, a, &occ, known, meter)
 	e.by, e.handled = a.Grouping().Values(&occ.Event, &known.Object), &outbox.DeliveredOffsets{}
+	e.lacks = a.Grouping().Lacks(&occ.Event, &known.Object)
 	if row.Restored {
 		e.by, e.handled, e.replayed = data.By, data.Handled, true
 		st.p.matcher.restore(&e, data.Chosen)

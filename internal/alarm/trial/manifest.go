@@ -103,7 +103,7 @@ func (r *reader) yaml(document []byte) error {
 func (r *reader) object(object []byte) error {
 	var meta metav1.PartialObjectMetadata
 	if err := json.UnmarshalCaseSensitivePreserveInts(object, &meta); err != nil {
-		return err
+		return typeError(object, &meta, err)
 	}
 	switch {
 	case meta.APIVersion == "v1" && meta.Kind == "List":
@@ -151,7 +151,7 @@ func (r *reader) other(meta *metav1.PartialObjectMetadata) error {
 func (r *reader) secret(text []byte) error {
 	var secret corev1.Secret
 	if err := json.UnmarshalCaseSensitivePreserveInts(text, &secret); err != nil {
-		r.refuse("Secret "+secret.Name+": ", err)
+		r.refuse("Secret "+secret.Name+": ", typeError(text, &secret, err))
 		return nil
 	}
 	for key, value := range secret.StringData {
@@ -188,7 +188,7 @@ func (r *reader) strict(text []byte, meta *metav1.PartialObjectMetadata, object 
 	}
 	wrong, err := json.UnmarshalStrict(text, object)
 	if err != nil {
-		return fmt.Errorf("%s: %w", name, err)
+		return fmt.Errorf("%s: %w", name, typeError(text, object, err))
 	}
 	for _, e := range wrong {
 		r.refuse(name+": ", e)

@@ -7,7 +7,9 @@ package trial
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"time"
 
 	eventsv1 "k8s.io/api/events/v1"
@@ -135,6 +137,9 @@ func (t *test) events(ctx context.Context, a *Alarm, report *AlarmReport, labels
 	report.addResult(result)
 	t.addNearMisses(ctx, a, seen.occurrences, report)
 	checkExceptions(a, seen.occurrences, report)
+	if a.compiled.UsesNodes() && report.Events > 0 {
+		report.Notes = append(report.Notes, "cluster.nodes is the number of nodes now: the operator uses the number at the time of the Event")
+	}
 	if seen.oldest.Equal(t.Now) {
 		report.Notes = append(report.Notes, "there are no Events: the API server deletes them after its --event-ttl, which is one hour by default")
 	} else if t.From.Before(seen.oldest) && (report.matched() == 0 || t.Now.Sub(t.From) > eventTTL) {
@@ -275,8 +280,38 @@ func (a *AlarmReport) addResult(r *pipeline.DryRunResult) {
 		a.Messages = append(a.Messages, Message{Number: i + 1, At: r.Messages[i].At.UTC(), Message: r.Messages[i].Message})
 	}
 	a.addChosen(r)
+	a.noteLacking(r)
+	if n := unresolved(r); n > 0 {
+		a.Notes = append(a.Notes, count(n, "occurrence")+" could not be evaluated, because "+match.UnresolvedAdvice)
+	}
 	if r.OverBudget != nil {
 		a.Notes = append(a.Notes, r.OverBudget.Error())
+	}
+}
+
+// unresolved returns the number of occurrences whose object is gone.
+func unresolved(r *pipeline.DryRunResult) (n int) {
+	for i := range r.Evaluations {
+		if e := &r.Evaluations[i]; e.Outcome == match.Unresolved {
+			n += int(e.Occurrence.Increase)
+		}
+	}
+	return n
+}
+
+// noteLacking says how many occurrences lack a label or an annotation of spec.group.by.
+func (a *AlarmReport) noteLacking(r *pipeline.DryRunResult) {
+	lacking, example := map[string]int{}, map[string]string{}
+	for i := range r.Evaluations {
+		if e := &r.Evaluations[i]; e.Lacks != "" && e.Outcome == match.Matched {
+			of := &e.Occurrence.Event.Regarding
+			lacking[e.Lacks] += int(e.Occurrence.Increase)
+			example[e.Lacks] = kube.Key{Kind: of.Kind, Namespace: of.Namespace, Name: of.Name}.Display()
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(lacking)) {
+		a.Notes = append(a.Notes, fmt.Sprintf("spec.group.by: %s without %s, for example of %s: each such object is a group of its own",
+			count(lacking[key], "occurrence"), key, example[key]))
 	}
 }
 

@@ -65,12 +65,25 @@ func (s Selection) choose(candidates []v1alpha1.AlarmOpenGroup, what string) ([]
 	case 1:
 		return chosen, nil
 	default:
-		return nil, fmt.Errorf("%q names %d groups: use the whole key", s.Group, len(chosen))
+		return nil, fmt.Errorf("%q names %d groups: use --group with one of the keys %s", s.Group, len(chosen), keys(chosen))
 	}
 }
 
 // errNotFound means that no group has the name.
 var errNotFound = errors.New("no such group")
+
+// ErrNotListed means that the status of the alarm lists no open group that the user can mean. It can be
+// some seconds older than a message.
+var ErrNotListed = errors.New("the status of the alarm, which can be some seconds older than a message")
+
+// keys returns the keys of groups, each with the time at which the group began.
+func keys(groups []v1alpha1.AlarmOpenGroup) string {
+	var all []string
+	for i := range groups {
+		all = append(all, fmt.Sprintf("%s (since %s)", groups[i].Key, groups[i].Since.UTC().Format(time.RFC3339)))
+	}
+	return strings.Join(all, ", ")
+}
 
 func names(groups []v1alpha1.AlarmOpenGroup) string {
 	const most = 5
@@ -103,10 +116,13 @@ func Add(spec *v1alpha1.AlarmSpec, status *v1alpha1.AlarmStatus, s Selection, us
 	candidates := slices.DeleteFunc(slices.Clone(status.OpenGroups), func(g v1alpha1.AlarmOpenGroup) bool {
 		return s.Group == "" && acknowledged(spec, &g)
 	})
+	if len(candidates) == 0 && s.Group == "" && (!s.All || len(status.OpenGroups) == 0) {
+		return nil, fmt.Errorf("no group is open and not acknowledged in %w: try again when a problem was reported", ErrNotListed)
+	}
 	chosen, err := s.choose(candidates, "open and not acknowledged")
 	if errors.Is(err, errNotFound) {
 		if !groupKey.MatchString(s.Group) || status.OpenGroupCount <= int64(len(status.OpenGroups)) {
-			return nil, fmt.Errorf("no open group is named %q: list them with \"bongsu alarm groups\"", s.Group)
+			return nil, fmt.Errorf("no open group is named %q in %w: list them with \"bongsu alarm groups\"", s.Group, ErrNotListed)
 		}
 		chosen, err = []v1alpha1.AlarmOpenGroup{{Key: s.Group, Since: metav1.NewTime(now)}}, nil
 	}

@@ -39,11 +39,12 @@ func TestAddAcknowledgesTheGroupThatTheUserMeans(t *testing.T) {
 		"by key":                    {open: 3, s: Selection{Group: key(1)}, want: 1},
 		"all":                       {open: 3, s: Selection{All: true}, want: 3},
 		"one that is not listed":    {open: 40, s: Selection{Group: key(39)}, want: 1},
-		"none":                      {err: "no group is open and not acknowledged"},
+		"none":                      {err: "no group is open and not acknowledged in the status of the alarm, which can be some seconds older than a message: try again"},
+		"all of none":               {s: Selection{All: true}, err: "no group is open and not acknowledged"},
 		"one of several":            {open: 7, err: "7 groups are open and not acknowledged: use --group with one of Pod/shop/web-0, "},
 		"another name":              {open: 3, s: Selection{Group: "web-1"}, err: `no open group is named "web-1"`},
 		"a key that is not open":    {open: 3, s: Selection{Group: key(9)}, err: "no open group is named"},
-		"a beginning of several":    {open: 3, s: Selection{Group: key(1)[:31]}, err: "names 3 groups: use the whole key"},
+		"a beginning of several":    {open: 3, s: Selection{Group: key(1)[:31]}, err: "names 3 groups: use --group with one of the keys " + key(0) + " (since 2026-11-24T12:00:00Z), " + key(1)},
 		"a beginning that is short": {open: 3, s: Selection{Group: "00000"}, err: "no open group is named"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -174,8 +174,13 @@ func TestAUserWhoMayNotGetObjectsCannotReceiveThem(t *testing.T) {
 			} {
 				g.Expect(ofCluster.Create(t.Context(), cluster.Manifest(t, "ClusterAlarm", "", "mine", spec))).To(forbidden(want))
 			}
-			if kind == "Node" || kind == "PersistentVolume" {
-				return // no Alarm sees those
+			if kind == "Node" || kind == "PersistentVolume" { // neither an Alarm nor a namespaceSelector sees those
+				selecting := cluster.Manifest(t, "ClusterAlarm", "", namespace+"-"+strings.ToLower(kind), anything+"\nnamespaceSelector: {}")
+				g.Expect(ofCluster.Create(t.Context(), selecting)).To(Succeed())
+				t.Cleanup(func() { _ = c.Client.Delete(context.Background(), selecting) })
+				all := client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"namespaceSelector":null}}`))
+				g.Expect(ofCluster.Patch(t.Context(), selecting.DeepCopy(), all)).To(forbidden(want))
+				return
 			}
 			ofNamespace := clientFor(t, c, namespace, permissionsBut(kind)...)
 			g.Expect(ofNamespace.Create(t.Context(), cluster.Manifest(t, "Alarm", namespace, "mine", anything))).To(forbidden(want))

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -45,6 +46,7 @@ type Dispatcher interface {
 	Dropped(key string) string
 	LastTest(key string) notify.TestResult
 	LastAttempt(key string) (failure *notify.SendError, made bool)
+	IsUntried(key string) bool
 }
 
 // SecretWatcher watches the Secrets of a receiver: none if it was deleted.
@@ -183,7 +185,7 @@ func (r *Reconciler) configure(ctx context.Context, object Object, key kube.Key)
 		return status.Result{}, err
 	}
 	r.Dispatcher.Configure(built)
-	return r.deliveries(key.String()), nil
+	return r.deliveries(key.String(), object), nil
 }
 
 func forbidden(secret types.NamespacedName) status.Result {
@@ -201,8 +203,9 @@ func (r *Reconciler) namespaceUID(ctx context.Context, name string) (string, err
 	return string(namespace.UID), client.IgnoreNotFound(err)
 }
 
-// deliveries returns the result of the last deliveries.
-func (r *Reconciler) deliveries(key string) status.Result {
+// deliveries returns the result of the last deliveries. After a restart, a receiver that failed fails
+// until it accepts a message.
+func (r *Reconciler) deliveries(key string, object Object) status.Result {
 	result := status.Result{HandledDrop: r.Dispatcher.Dropped(key), SetAside: int64(r.Dispatcher.SetAside(key))}
 	if failure := r.Dispatcher.Failure(key); failure != nil {
 		result.Reason, result.Message, result.NextAttempt = failure.Reason, failure.Explain(), r.Dispatcher.NextAttempt(key)
@@ -210,6 +213,9 @@ func (r *Reconciler) deliveries(key string) status.Result {
 		result.Reason = v1alpha1.ReasonMessageSetAside
 		result.Message = fmt.Sprintf("the receiver accepts other messages, but not %d: "+
 			"correct the receiver, or drop these with the annotation %s=all", result.SetAside, v1alpha1.AnnotationDrop)
+	} else if before := meta.FindStatusCondition(*object.CommonStatus().Conditions, v1alpha1.ConditionReady); before != nil &&
+		before.Reason == v1alpha1.ReasonDeliveryFailing && before.ObservedGeneration == object.GetGeneration() && r.Dispatcher.IsUntried(key) {
+		result.Reason, result.Message = before.Reason, before.Message
 	}
 	return result
 }

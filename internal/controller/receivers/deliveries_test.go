@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/internal/alarm/notify"
@@ -18,6 +19,7 @@ type delivering struct {
 	failure   *notify.SendError
 	aside     int
 	attempted bool
+	untried   bool
 	test      notify.TestResult
 }
 
@@ -26,6 +28,7 @@ func (d delivering) NextAttempt(string) time.Time                 { return time.
 func (d delivering) SetAside(string) int                          { return d.aside }
 func (d delivering) LastAttempt(string) (*notify.SendError, bool) { return d.failure, d.attempted }
 func (d delivering) LastTest(string) notify.TestResult            { return d.test }
+func (d delivering) IsUntried(string) bool                        { return d.untried }
 func (d delivering) Dropped(string) string                        { return "all" }
 
 func TestTheLastMessageAndTheLastTestAreReported(t *testing.T) {
@@ -66,9 +69,35 @@ func TestMessagesThatAreSetAsideAreReported(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := &Reconciler{Dependencies: Dependencies{Dispatcher: tc.dispatcher}}
-			got := r.deliveries("AlarmReceiver/shop/team")
+			got := r.deliveries("AlarmReceiver/shop/team", &v1alpha1.AlarmReceiver{})
 			if got.Reason != tc.reason || !strings.Contains(got.Message, tc.message) || got.SetAside != int64(tc.dispatcher.aside) || got.HandledDrop != "all" {
 				t.Errorf("got %+v", got)
+			}
+		})
+	}
+}
+
+// Otherwise, Recovered would be emitted in the middle of an outage.
+func TestAReceiverThatFailedBeforeARestartFailsUntilItIsTried(t *testing.T) {
+	failing := metav1.Condition{Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonDeliveryFailing, Message: "no answer", ObservedGeneration: 1}
+	for name, tc := range map[string]struct {
+		dispatcher delivering
+		generation int64
+		want       string
+	}{
+		"messages wait":           {delivering{untried: true}, 1, v1alpha1.ReasonDeliveryFailing},
+		"it was tried":            {delivering{attempted: true}, 1, ""},
+		"nothing waits":           {delivering{}, 1, ""},
+		"the spec changed":        {delivering{untried: true}, 2, ""},
+		"it fails differently":    {delivering{failure: &notify.SendError{Reason: v1alpha1.ReasonAddressNotAllowed}}, 1, v1alpha1.ReasonAddressNotAllowed},
+		"other messages are sent": {delivering{untried: true, aside: 1}, 1, v1alpha1.ReasonMessageSetAside},
+	} {
+		t.Run(name, func(t *testing.T) {
+			object := &v1alpha1.AlarmReceiver{}
+			object.Generation, object.Status.Conditions = tc.generation, []metav1.Condition{failing}
+			r := &Reconciler{Dependencies: Dependencies{Dispatcher: tc.dispatcher}}
+			if got := r.deliveries("AlarmReceiver/shop/team", object); got.Reason != tc.want {
+				t.Errorf("%+v", got)
 			}
 		})
 	}

@@ -165,6 +165,7 @@ func (r *Reporter) report(ctx context.Context, object AlarmObject, subject strin
 		return 0, err
 	}
 	expires := r.setDegraded(object, notices)
+	result.Hint = withUnresolved(result.Hint, status)
 	r.setReady(object, result)
 	tests := r.setDelivered(object, result.Delivery)
 
@@ -184,6 +185,14 @@ func (r *Reporter) report(ctx context.Context, object AlarmObject, subject strin
 		}
 	}
 	return step.Sooner(repeat, expires, muteChanges, groupsEnd, result.RequeueAfter), nil
+}
+
+// withUnresolved adds to a hint that Events were not sent, because their object is not known.
+func withUnresolved(hint string, s *v1alpha1.AlarmStatus) string {
+	if s.Unresolved == 0 {
+		return hint
+	}
+	return strings.TrimPrefix(hint+"; status.unresolved counts Events that were not sent, because "+match.UnresolvedAdvice, "; ")
 }
 
 func (r *Reporter) setReady(object AlarmObject, result Result) {

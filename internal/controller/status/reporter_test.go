@@ -124,6 +124,19 @@ func TestCountsAreWrittenOnceAndContinueAfterARestart(t *testing.T) {
 	}
 }
 
+func TestTheConditionSaysWhyEventsOfDeletedObjectsAreNotSent(t *testing.T) {
+	w := newWorld(t)
+	w.reconcile(t, well)
+	if got := w.ready(t).Message; got != "in force" {
+		t.Errorf("before: %s", got)
+	}
+	w.count(t, outbox.StatusCounts{Unresolved: 2})
+	w.reconcile(t, well)
+	if c := w.ready(t); c.Status != metav1.ConditionTrue || !strings.HasPrefix(c.Message, "in force; status.unresolved counts Events that were not sent, because their object was deleted") {
+		t.Errorf("%+v", c)
+	}
+}
+
 func TestRecoveryIsReportedOnlyAfterAWarning(t *testing.T) {
 	for name, tc := range map[string]struct {
 		results []status.Result

@@ -38,6 +38,42 @@ func New(title, text string) message.Message {
 	}
 }
 
+// AuthorsURL is the address that the author of the alarm wrote into the message of WithURL.
+const AuthorsURL = "https://wiki.example.com/run_books?pod=web-0&x=1"
+
+// WithURL returns a message with an address of its author, which is a link, and markup and addresses
+// that are not.
+func WithURL() message.Message {
+	m := New("title", "Runbook: "+AuthorsURL+".\n@here *bold* https://evil.example.org "+AuthorsURL+".evil.org")
+	m.URLs = []string{AuthorsURL}
+	return m
+}
+
+// Shows checks that the texts of a body contain others, and not some of them.
+func Shows(t *testing.T, body []byte, texts, not []string) {
+	t.Helper()
+	var decoded any
+	if err := json.Unmarshal(body, &decoded); err != nil {
+		t.Fatal(err)
+	}
+	var b bytes.Buffer
+	encoder := json.NewEncoder(&b)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(decoded); err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range texts {
+		if !strings.Contains(b.String(), text) {
+			t.Errorf("no %s in %s", text, b.String())
+		}
+	}
+	for _, text := range not {
+		if strings.Contains(b.String(), text) {
+			t.Errorf("%s in %s", text, b.String())
+		}
+	}
+}
+
 // Grouped returns a message of a group. If resolved, it is the message that resolves the
 // group and contains a Normal Event.
 func Grouped(total int64, resolved bool) message.Message {

@@ -66,8 +66,8 @@ type allowedMentions struct {
 // render returns a message with one embed.
 func render(m message.Message) ([]byte, error) {
 	e := embed{
-		Title:       fit.Line(notify.Headline(&m), maxTitle, escape),
-		Description: fit.Text(strings.TrimSpace(m.Text), maxDescription, escape),
+		Title:       show(notify.Headline(&m), m.URLs, maxTitle),
+		Description: show(strings.TrimSpace(m.Text), m.URLs, maxDescription),
 		Color:       notify.Color(&m),
 	}
 	// Discord does not interpret Markdown in a footer.
@@ -75,6 +75,11 @@ func render(m message.Message) ([]byte, error) {
 		e.Footer = &footer{Text: text}
 	}
 	return json.Marshal(payload{Embeds: []embed{e}, AllowedMentions: allowedMentions{Parse: []string{}}})
+}
+
+// show escapes a text, except the addresses of its author, which Discord shows as links.
+func show(text string, urls []string, limit int) string {
+	return fit.Linked(fit.Pieces(text, urls), limit, escape, func(url string) string { return url })
 }
 
 // markdown are the characters with which emphasis, code, links, headings, lists, quotes,

@@ -101,3 +101,7 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 		t.Errorf("204: %v", err)
 	}
 }
+
+func TestAnAddressOfTheAuthorIsALink(t *testing.T) {
+	messages.Shows(t, render(t, messages.WithURL()), []string{`Runbook\\: ` + messages.AuthorsURL + `.\n`, `https\\:`}, []string{` https://evil`, `\n@here`, `\n*bold*`, messages.AuthorsURL + `.evil`})
+}

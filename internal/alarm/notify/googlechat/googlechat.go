@@ -78,7 +78,7 @@ type paragraph struct {
 func render(m message.Message) ([]byte, error) {
 	title := notify.Headline(&m)
 	widgets := []widget{show(fmt.Sprintf(`<font color="#%06X"><b>%s</b></font>`, notify.Color(&m), fit.Line(title, maxTitle, escape)))}
-	if text := fit.Text(strings.TrimSpace(m.Text), maxText, escape); text != "" {
+	if text := fit.Linked(fit.Pieces(strings.TrimSpace(m.Text), m.URLs), maxText, escape, link); text != "" {
 		widgets = append(widgets, show(text))
 	}
 	if footer := fit.Line(notify.Footer(&m), maxFooter, escape); footer != "" {
@@ -91,6 +91,12 @@ func render(m message.Message) ([]byte, error) {
 }
 
 func show(text string) widget { return widget{paragraph{text}} }
+
+// link shows an address of the author of the alarm as a link.
+func link(url string) string {
+	address := html.EscapeString(url)
+	return `<a href="` + address + `">` + address + `</a>`
+}
 
 // escape escapes HTML. Cards show a newline as one.
 func escape(r rune) string { return html.EscapeString(string(r)) }

@@ -97,3 +97,7 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 		t.Errorf("200: %v", err)
 	}
 }
+
+func TestAnAddressOfTheAuthorIsALink(t *testing.T) {
+	messages.Shows(t, render(t, messages.WithURL()), []string{`Runbook: <a href=\"https://wiki.example.com/run_books?pod=web-0&amp;x=1\">https://wiki.example.com/run_books?pod=web-0&amp;x=1</a>.\n`}, []string{`href=\"https://evil`, `</a>.evil`})
+}

@@ -16,7 +16,6 @@ import (
 	"github.com/bongsu-io/bongsu/internal/alarm/notify"
 	"github.com/bongsu-io/bongsu/internal/alarm/notify/fit"
 	"github.com/bongsu-io/bongsu/internal/alarm/notify/httppost"
-	"github.com/bongsu-io/bongsu/pkg/plaintext"
 )
 
 // interval is for the people in a channel. A server that limits requests accepts 10 a second
@@ -66,10 +65,21 @@ func render(m message.Message) ([]byte, error) {
 	return json.Marshal(payload{[]attachment{{
 		Fallback: fit.Line(title, maxTitle, nil),
 		Color:    fmt.Sprintf("#%06X", notify.Color(&m)),
-		Title:    fit.Line(separate(title), maxTitle, escape),
-		Text:     fit.Text(separate(strings.TrimSpace(m.Text)), maxText, escape),
+		Title:    show(title, m.URLs, maxTitle),
+		Text:     show(strings.TrimSpace(m.Text), m.URLs, maxText),
 		Footer:   fit.Line(notify.Footer(&m), maxFooter, nil),
 	}}})
+}
+
+// show neutralizes a text, except the addresses of its author, which Mattermost shows as links.
+func show(text string, urls []string, limit int) string {
+	pieces := fit.Pieces(text, urls)
+	for i := range pieces {
+		if p := &pieces[i]; !p.URL {
+			p.Text = separate(p.Text, i == 0)
+		}
+	}
+	return fit.Linked(pieces, limit, escape, func(url string) string { return url })
 }
 
 // markdown are the characters that Mattermost shows as they are after a backslash. Emphasis, code,
@@ -103,11 +113,14 @@ var scheme = regexp.MustCompile(`(?i)(https?|ftp|mailto|tel)$`)
 
 // separate adds a word joiner to each mention, and to each token of Mattermost, after its first
 // character. It adds one before a line that would be a heading or code. Names of images and objects
-// stay as they are, so that users can copy them.
-func separate(text string) string {
-	text = plaintext.Clean(text) // it could join what is separated here
+// stay as they are, so that users can copy them. The text is clean: otherwise, cleaning it could join
+// what is separated here.
+func separate(text string, beginsLine bool) string {
 	var b strings.Builder
-	previous := '\n'
+	previous := ' '
+	if beginsLine {
+		previous = '\n'
+	}
 	for i, r := range text {
 		if previous == '\n' && (r == '=' || r == ' ') {
 			b.WriteRune(wordJoiner)

@@ -121,3 +121,7 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 		t.Errorf("200: %v", err)
 	}
 }
+
+func TestAnAddressOfTheAuthorIsALink(t *testing.T) {
+	messages.Shows(t, render(t, messages.WithURL()), []string{`Runbook: ` + messages.AuthorsURL + `.\n`, "https:\u2060"}, []string{` https://evil`, `\n@here`, `*bold*`, messages.AuthorsURL + ` `, messages.AuthorsURL + `.evil`})
+}

@@ -8,6 +8,7 @@ package slack
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -82,13 +83,32 @@ func blocks(m *message.Message, mentions Mentions) []slack.Block {
 	if text := mentions.text(m); text != "" {
 		blocks = append(blocks, slack.NewSectionBlock(markdown(text), nil, nil))
 	}
-	if text := escape(strings.TrimSpace(m.Text), maxSection); text != "" {
+	text := strings.TrimSpace(m.Text)
+	if pieces := fit.Pieces(fit.Text(text, maxSection, nil), m.URLs); slices.ContainsFunc(pieces, isURL) {
+		blocks = append(blocks, linked(pieces))
+	} else if text = escape(text, maxSection); text != "" {
 		blocks = append(blocks, slack.NewSectionBlock(plain(text), nil, nil))
 	}
 	if context := contextBlock(m); len(context.ContextElements.Elements) > 0 {
 		blocks = append(blocks, context)
 	}
 	return blocks
+}
+
+func isURL(p fit.Piece) bool { return p.URL }
+
+// linked shows a text in which the addresses of the author of the alarm are links. Slack interprets
+// nothing in the texts of such a block (https://docs.slack.dev/reference/block-kit/blocks/rich-text-block).
+func linked(pieces []fit.Piece) slack.Block {
+	var elements []slack.RichTextSectionElement
+	for _, p := range pieces {
+		if p.URL {
+			elements = append(elements, slack.NewRichTextSectionLinkElement(p.Text, p.Text, nil))
+		} else {
+			elements = append(elements, slack.NewRichTextSectionTextElement(p.Text, nil))
+		}
+	}
+	return slack.NewRichTextBlock("", slack.NewRichTextSection(elements...))
 }
 
 // contextBlock shows the message's origin and time.

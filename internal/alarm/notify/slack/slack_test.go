@@ -189,3 +189,7 @@ func TestNewDoesNotRevealAnInvalidURL(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+func TestAnAddressOfTheAuthorIsALink(t *testing.T) {
+	messages.Shows(t, render(t, messages.WithURL()), []string{`{"elements":[{"text":"Runbook: ","type":"text"},{"text":"` + messages.AuthorsURL + `","type":"link","url":"` + messages.AuthorsURL + `"},{"text":".\n@here *bold* https://evil.example.org `}, []string{`"url":"https://evil`, `.evil.org","type":"link"`})
+}

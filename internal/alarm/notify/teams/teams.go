@@ -73,6 +73,14 @@ type textRun struct {
 	Size     string `json:"size,omitempty"`
 	Weight   string `json:"weight,omitempty"`
 	IsSubtle bool   `json:"isSubtle,omitempty"`
+	// SelectAction opens the address of a link.
+	SelectAction *openURL `json:"selectAction,omitempty"`
+}
+
+// openURL is an Action.OpenUrl (https://adaptivecards.io/explorer/Action.OpenUrl.html).
+type openURL struct {
+	Type string `json:"type"`
+	URL  string `json:"url"`
 }
 
 // render returns a card with a title, a block for each line of text, and a footer.
@@ -80,7 +88,7 @@ func render(m message.Message) ([]byte, error) {
 	body := []richText{block(textRun{Text: fit.Line(notify.Headline(&m), maxTitle, nil), Size: "Medium", Weight: "Bolder"})}
 	for line := range strings.SplitSeq(fit.Text(m.Text, maxText, nil), "\n") {
 		if line = strings.TrimSpace(line); line != "" && len(body) <= maxLines {
-			body = append(body, block(textRun{Text: line}))
+			body = append(body, linked(line, m.URLs))
 		}
 	}
 	if footer := fit.Line(notify.Footer(&m), maxFooter, nil); footer != "" {
@@ -93,6 +101,19 @@ func render(m message.Message) ([]byte, error) {
 			Body: body, MSTeams: msTeams{Width: "Full"},
 		},
 	}}})
+}
+
+// linked returns a line in which the addresses of the author of the alarm are links.
+func linked(line string, urls []string) richText {
+	out := richText{Type: "RichTextBlock"}
+	for _, p := range fit.Pieces(line, urls) {
+		run := textRun{Type: "TextRun", Text: p.Text}
+		if p.URL {
+			run.SelectAction = &openURL{Type: "Action.OpenUrl", URL: p.Text}
+		}
+		out.Inlines = append(out.Inlines, run)
+	}
+	return out
 }
 
 func block(run textRun) richText {

@@ -100,3 +100,7 @@ func TestSendIsAcceptedAndDoesNotRevealTheURL(t *testing.T) {
 		t.Errorf("limit is %+v", limit)
 	}
 }
+
+func TestAnAddressOfTheAuthorIsALink(t *testing.T) {
+	messages.Shows(t, render(t, messages.WithURL()), []string{`{"selectAction":{"type":"Action.OpenUrl","url":"` + messages.AuthorsURL + `"},"text":"` + messages.AuthorsURL + `","type":"TextRun"}`}, []string{`"url":"https://evil`, `.evil.org"},`})
+}

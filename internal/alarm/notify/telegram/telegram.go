@@ -10,6 +10,7 @@ import (
 	"errors"
 	"net/http"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -165,15 +166,34 @@ type entity struct {
 	Type   string `json:"type"`
 	Offset int    `json:"offset"`
 	Length int    `json:"length"`
+	URL    string `json:"url,omitempty"`
 }
 
 // Render returns a title, the text and a footer. Each is marked as code.
 func (n *Notifier) Render(m message.Message) ([]byte, error) {
 	out := payload{LinkPreviewOptions: linkPreview{IsDisabled: true}}
 	out.add("code", fit.Line(notify.Headline(&m), maxTitle, nil))
-	out.add("pre", strings.TrimSpace(fit.Text(strings.TrimSpace(m.Text), maxText, nil)))
+	out.addText(strings.TrimSpace(fit.Text(strings.TrimSpace(m.Text), maxText, nil)), m.URLs)
 	out.add("code", fit.Line(notify.Footer(&m), maxFooter, nil))
 	return json.Marshal(out)
+}
+
+// addText adds a text. If it has addresses of the author of the alarm, these are links, and the rest
+// of each line is code.
+func (p *payload) addText(text string, urls []string) {
+	pieces := fit.Pieces(text, urls)
+	if !slices.ContainsFunc(pieces, func(p fit.Piece) bool { return p.URL }) {
+		p.add("pre", text)
+		return
+	}
+	p.Text += "\n"
+	for _, piece := range pieces {
+		if piece.URL {
+			p.mark(entity{Type: "text_link", URL: piece.Text}, piece.Text)
+		} else {
+			p.mark(entity{Type: "code"}, piece.Text)
+		}
+	}
 }
 
 func (p *payload) add(kind, text string) {
@@ -183,6 +203,11 @@ func (p *payload) add(kind, text string) {
 	if p.Text != "" {
 		p.Text += "\n"
 	}
-	p.Entities = append(p.Entities, entity{Type: kind, Offset: fit.Length(p.Text), Length: fit.Length(text)})
-	p.Text += text
+	p.mark(entity{Type: kind}, text)
+}
+
+// mark adds a text with an entity.
+func (p *payload) mark(e entity, text string) {
+	e.Offset, e.Length = fit.Length(p.Text), fit.Length(text)
+	p.Entities, p.Text = append(p.Entities, e), p.Text+text
 }

@@ -134,3 +134,7 @@ func TestNewDoesNotRevealTheToken(t *testing.T) {
 		}
 	}
 }
+
+func TestAnAddressOfTheAuthorIsALink(t *testing.T) {
+	messages.Shows(t, render(t, messages.WithURL()), []string{`"type":"text_link","url":"` + messages.AuthorsURL + `"`, `{"length":9,"offset":`}, []string{`"url":"https://evil`, `"type":"pre"`})
+}

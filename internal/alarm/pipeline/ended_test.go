@@ -1,0 +1,94 @@
+package pipeline
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/google/go-cmp/cmp"
+	clocktesting "k8s.io/utils/clock/testing"
+
+	"github.com/bongsu-io/bongsu/api/v1alpha1"
+	"github.com/bongsu-io/bongsu/internal/alarm"
+	"github.com/bongsu-io/bongsu/internal/alarm/match"
+	"github.com/bongsu-io/bongsu/internal/alarm/message"
+	"github.com/bongsu-io/bongsu/internal/alarm/outbox"
+	"github.com/bongsu-io/bongsu/internal/alarm/source"
+	"github.com/bongsu-io/bongsu/internal/kube"
+)
+
+func TestADeletedAlarmResolvesWhatItReported(t *testing.T) {
+	const begin, end = "BackOff: Pod shop/web | first true | resolved false", "Resolved: web | first false | resolved true"
+	id := kube.Key{Kind: alarm.KindAlarm, Namespace: "shop", Name: "crashes"}
+	for name, tc := range map[string]struct {
+		during func(all *Alarms, compiled func(uid string) *match.Alarm)
+		want   []string
+		open   int // groups in the status
+	}{
+		"deleted":          {func(all *Alarms, _ func(string) *match.Alarm) { all.Delete(id.String()) }, []string{begin, end}, 0},
+		"created again":    {func(all *Alarms, compiled func(string) *match.Alarm) { all.Set(id.String(), "2", compiled("another")) }, []string{begin, end}, 0},
+		"changed":          {func(all *Alarms, compiled func(string) *match.Alarm) { all.Set(id.String(), "2", compiled("uid")) }, []string{begin}, 1},
+		"invalid":          {func(all *Alarms, _ func(string) *match.Alarm) { all.Hold(id.String(), "uid") }, []string{begin}, 1},
+		"deleted, invalid": {func(all *Alarms, _ func(string) *match.Alarm) { all.Hold(id.String(), "uid"); all.Delete(id.String()) }, []string{begin, end}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			clock := clocktesting.NewFakeClock(time.Unix(1_800_000_000, 0))
+			store, err := outbox.Open(t.Context(), t.TempDir(), outbox.WithClock(clock), outbox.WithComposer(ComposeGroup))
+			must(t, err)
+			defer func() { must(t, store.Close()) }()
+			must(t, store.Confirm(t.Context()))
+			compiler, err := match.NewCompiler()
+			must(t, err)
+			compiled := func(uid string) *match.Alarm {
+				a, err := compiler.Compile(match.Definition{
+					ID: id, UID: uid, Receivers: []string{"ops"}, Spec: v1alpha1.AlarmSpec{
+						Match: []v1alpha1.EventMatch{{}}, Group: &v1alpha1.AlarmGroup{By: []string{"regarding.name"}, WaitSeconds: new(int32)},
+					},
+				})
+				must(t, err)
+				return a
+			}
+			alarms := NewAlarms()
+			alarms.Set(id.String(), "1", compiled("uid"))
+			p := New(Config{
+				Observe: func(context.Context, []alarm.Occurrence) {}, Outbox: store, Checkpoint: &memoryCheckpoint{}, Alarms: alarms,
+				Dispatcher: noop{}, Enricher: noop{}, Reporter: noop{}, Clock: clock, Log: logr.Discard(),
+			})
+			occ := happened("shop/web")[0]
+			occ.Event.Reason, occ.Position, occ.ObservedAt = "BackOff", 10, clock.Now()
+			must(t, p.handle(t.Context(), source.Batch{Position: occ.Position, Occurrences: []alarm.Occurrence{occ}}))
+			var got []string
+			var last int64
+			read := func() {
+				clock.Step(2 * time.Second)
+				p.acknowledgeOnce(t.Context())
+				_, err := store.Release(t.Context())
+				must(t, err)
+				entries, err := store.Pending(t.Context(), "ops", outbox.MainLane, last, 100)
+				must(t, err)
+				for _, e := range entries {
+					var m message.Message
+					must(t, json.Unmarshal(e.Payload, &m))
+					got, last = append(got, fmt.Sprintf("%s | first %t | resolved %t", m.Title, m.Group.First, m.Group.Resolved)), e.ID
+					if m.Alarm != id || m.Count > 1 {
+						t.Errorf("%s counts %d", m.Alarm, m.Count)
+					}
+				}
+			}
+			read()
+			tc.during(alarms, compiled)
+			for range 3 {
+				read()
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Error(diff)
+			}
+			if open, _, err := store.ListGroups(t.Context(), id.String(), 10); err != nil || len(open) != tc.open {
+				t.Errorf("open groups %+v: %v", open, err)
+			}
+		})
+	}
+}
