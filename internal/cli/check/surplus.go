@@ -177,20 +177,27 @@ func (p permission) String() string {
 func permissionsOf(rules []rbacv1.PolicyRule) []permission {
 	var all []permission
 	for _, rule := range rules {
-		names := rule.ResourceNames
-		if len(names) == 0 {
-			names = []string{""}
-		}
 		for _, verb := range rule.Verbs {
-			for _, path := range rule.NonResourceURLs {
-				all = append(all, permission{verb: verb, resource: path})
-			}
-			for _, group := range rule.APIGroups {
-				for _, resource := range rule.Resources {
-					for _, name := range names {
-						all = append(all, permission{verb, group, resource, name})
-					}
-				}
+			all = append(all, permissionsWith(verb, rule)...)
+		}
+	}
+	return all
+}
+
+// permissionsWith returns the permissions of a rule with a verb.
+func permissionsWith(verb string, rule rbacv1.PolicyRule) []permission {
+	names := rule.ResourceNames
+	if len(names) == 0 {
+		names = []string{""}
+	}
+	var all []permission
+	for _, path := range rule.NonResourceURLs {
+		all = append(all, permission{verb: verb, resource: path})
+	}
+	for _, group := range rule.APIGroups {
+		for _, resource := range rule.Resources {
+			for _, name := range names {
+				all = append(all, permission{verb, group, resource, name})
 			}
 		}
 	}
