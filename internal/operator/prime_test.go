@@ -70,7 +70,7 @@ func primeInto(t *testing.T, set alarms.Alarms, gate *policies.Gate, objects ...
 	t.Cleanup(func() { _ = store.Close() })
 	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithStatusSubresource(&v1alpha1.Alarm{}).Build()
 	d := alarms.Dependencies{
-		Client: c, Live: c, Compiler: compiler, Alarms: set, Policies: gate, Clock: realClock,
+		Client: c, Live: c, Compiler: compiler, Alarms: set, Policies: gate, Clock: realClock, Begun: func() bool { return true },
 		Changes:  struct{ alarms.Changes }{}, // these alarms name no resources
 		Reporter: func(kind string) *status.Reporter { return status.New(c, c, realClock, counters.New(store), kind) },
 	}
