@@ -59,10 +59,6 @@ const (
 	// goneTTL is how long an object that is gone is not read again, see isGone. It is short,
 	// because a restore of etcd brings objects back.
 	goneTTL = time.Second
-
-	// rememberTTL is how long an object is known after it was read, if it is gone.
-	rememberTTL          = time.Minute
-	maxRememberedObjects = 1024
 )
 
 // Enricher reads objects. It is safe for concurrent use.
@@ -78,9 +74,9 @@ type Enricher struct {
 	// unread and paused are the objects, and the keys of cacheKey.pause, whose last read failed.
 	unread *expirable.LRU[alarm.Reference, alarm.Unread]
 	paused *expirable.LRU[string, alarm.Unread]
-	// gone are the objects that were deleted. remembered are those that were read, without their cause.
+	// gone are the objects that were deleted. remembered are those that were read.
 	gone       *expirable.LRU[alarm.Reference, struct{}]
-	remembered *expirable.LRU[cacheKey, alarm.Object]
+	remembered *remembered
 	// podsUnread are the namespaces whose pods could not be read.
 	podsUnread *expirable.LRU[string, struct{}]
 	podsTurn   *semaphore.Weighted
@@ -123,7 +119,7 @@ func New(cluster string, nodes Nodes, live client.Reader) *Enricher {
 		paused:  expirable.NewLRU[string, alarm.Unread](maxCachedObjects, nil, pauseTTL),
 		gone:    expirable.NewLRU[alarm.Reference, struct{}](maxCachedObjects, nil, goneTTL),
 
-		remembered: expirable.NewLRU[cacheKey, alarm.Object](maxRememberedObjects, nil, rememberTTL),
+		remembered: newRemembered(),
 		podsUnread: expirable.NewLRU[string, struct{}](maxCachedObjects, nil, pauseTTL),
 		podsTurn:   semaphore.NewWeighted(1),
 	}
@@ -182,7 +178,7 @@ func (e *Enricher) object(ctx context.Context, event *alarm.Event) (alarm.Object
 func (e *Enricher) read(ctx context.Context, wanted cacheKey, get func(key *cacheKey) (alarm.Object, error)) (alarm.Object, error) {
 	object, err := e.readNow(ctx, wanted, get)
 	if isGone(wanted.Reference, err) {
-		if last, ok := e.remembered.Get(wanted.identity()); ok {
+		if last, ok := e.remembered.get(wanted.identity()); ok {
 			return last, nil
 		}
 	}
@@ -236,8 +232,7 @@ func (e *Enricher) keep(key cacheKey, object alarm.Object, err error) {
 		e.gone.Add(key.Reference, struct{}{})
 	case err == nil && (key.Kind != "Node" || key.named != ""):
 		e.objects.Add(key, object)
-		object.Cause = "" // it was that of another Event
-		e.remembered.Add(key.identity(), object)
+		e.remembered.add(key.identity(), object)
 	}
 }
 
