@@ -26,11 +26,13 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/hashicorp/golang-lru/v2/expirable"
 	"golang.org/x/sync/semaphore"
 	"golang.org/x/sync/singleflight"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -306,7 +308,7 @@ func (e *Enricher) lookUp(ctx context.Context, key cacheKey, kind schema.GroupVe
 	if err := read(ctx, e.live, ref, object); err != nil {
 		return alarm.Object{}, err
 	}
-	return alarm.Object{APIVersion: ref.APIVersion, Kind: ref.Kind, Metadata: metadata(object)}, nil
+	return objectOf(ref, object), nil
 }
 
 // pod reads the Pod and diagnoses why it does not run. It does not read the Pod's other Events,
@@ -316,7 +318,7 @@ func (e *Enricher) pod(ctx context.Context, ref alarm.Reference, event *alarm.Ev
 	if err := read(ctx, e.live, ref, pod); err != nil {
 		return alarm.Object{}, err
 	}
-	object := alarm.Object{APIVersion: ref.APIVersion, Kind: ref.Kind, Metadata: metadata(pod)}
+	object := objectOf(ref, pod)
 	matched := eventcache.EventOf(event)
 	matched.UID = pod.UID // read has compared them; that of a static pod differs
 	w := e.workload(ctx, pod)
@@ -380,6 +382,27 @@ func trusted(event *alarm.Event) bool {
 		return event.Namespace == metav1.NamespaceDefault
 	}
 	return event.Namespace == event.Regarding.Namespace
+}
+
+// objectOf returns an object that was read for a reference.
+func objectOf(ref alarm.Reference, o client.Object) alarm.Object {
+	return alarm.Object{APIVersion: ref.APIVersion, Kind: ref.Kind, Metadata: metadata(o), Owner: ownerOf(o)}
+}
+
+// ownerOf returns the workload that the metadata of an object names as its controller. A ReplicaSet of
+// a Deployment has the name of the Deployment and the hash that its pods have as a label. A static pod
+// belongs to its Node, which is no workload.
+func ownerOf(o client.Object) alarm.Owner {
+	owner := metav1.GetControllerOfNoCopy(o)
+	if owner == nil || owner.Kind == "Node" {
+		return alarm.Owner{}
+	}
+	if hash := o.GetLabels()[appsv1.DefaultDeploymentUniqueLabelKey]; owner.Kind == "ReplicaSet" && hash != "" {
+		if name, ok := strings.CutSuffix(owner.Name, "-"+hash); ok {
+			return alarm.Owner{Kind: "Deployment", Name: name}
+		}
+	}
+	return alarm.Owner{Kind: owner.Kind, Name: owner.Name}
 }
 
 // isSame reports whether the object is the one that the Event regards. It refuses another
