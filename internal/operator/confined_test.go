@@ -205,7 +205,7 @@ func accessAnnotations(t *testing.T) (keys []string) {
 	}
 	_, rule, _ := strings.Cut(string(crd), "rule: self.all(k, k in [")
 	rule, _, _ = strings.Cut(rule, "]")
-	for _, quoted := range strings.Split(rule, ",") {
+	for quoted := range strings.SplitSeq(rule, ",") {
 		keys = append(keys, strings.Trim(quoted, "' \n"))
 	}
 	if len(keys) < 10 {

@@ -36,6 +36,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bongsu-io/bongsu/internal/alarm"
@@ -121,7 +122,7 @@ func New(cluster string, nodes Nodes, live client.Reader) *Enricher {
 		paused:  expirable.NewLRU[string, alarm.Unread](maxCachedObjects, nil, pauseTTL),
 		gone:    expirable.NewLRU[alarm.Reference, struct{}](maxCachedObjects, nil, goneTTL),
 
-		remembered: newRemembered(),
+		remembered: newRemembered(clock.RealClock{}),
 		podsUnread: expirable.NewLRU[string, struct{}](maxCachedObjects, nil, pauseTTL),
 		podsTurn:   semaphore.NewWeighted(1),
 	}

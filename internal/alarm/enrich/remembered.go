@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
+	"k8s.io/utils/clock"
 
 	"github.com/bongsu-io/bongsu/internal/alarm"
 )
@@ -24,6 +25,8 @@ const (
 // that uses all of its bytes gets no more. If all bytes are used, the oldest objects are forgotten.
 // It is safe for concurrent use.
 type remembered struct {
+	clock clock.PassiveClock
+
 	mu      sync.Mutex
 	objects *simplelru.LRU[cacheKey, rememberedObject] // the oldest first
 	bytes   int
@@ -37,8 +40,8 @@ type rememberedObject struct {
 	size int
 }
 
-func newRemembered() *remembered {
-	r := &remembered{bytesOf: map[string]int{}}
+func newRemembered(clk clock.PassiveClock) *remembered {
+	r := &remembered{clock: clk, bytesOf: map[string]int{}}
 	r.objects, _ = simplelru.NewLRU(maxRemembered/objectSize, r.forgotten) // fails only for a size of 0
 	return r
 }
@@ -48,13 +51,13 @@ func (r *remembered) get(key cacheKey) (alarm.Object, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	found, ok := r.objects.Peek(key)
-	if !ok || time.Since(found.at) > rememberTTL {
+	if !ok || r.clock.Since(found.at) > rememberTTL {
 		return alarm.Object{}, false
 	}
 	return found.Object, true
 }
 
-// add remembers an object instead of what was known before.
+// add remembers an object, which replaces an older one of the key.
 func (r *remembered) add(key cacheKey, object alarm.Object) {
 	object.Cause = "" // it was that of another Event
 	size := objectSize + sizeOf(object.Metadata.Labels) + sizeOf(object.Metadata.Annotations)
@@ -72,12 +75,12 @@ func (r *remembered) add(key cacheKey, object alarm.Object) {
 	}
 	r.bytes += size
 	r.bytesOf[key.Namespace] += size
-	r.objects.Add(key, rememberedObject{object, time.Now(), size})
+	r.objects.Add(key, rememberedObject{object, r.clock.Now(), size})
 }
 
 func (r *remembered) oldestIsOver() bool {
 	_, oldest, ok := r.objects.GetOldest()
-	return ok && time.Since(oldest.at) > rememberTTL
+	return ok && r.clock.Since(oldest.at) > rememberTTL
 }
 
 // forgotten is called for each object that is removed. The caller holds r.mu.

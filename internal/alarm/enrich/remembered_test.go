@@ -7,6 +7,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"k8s.io/utils/clock"
+
 	"github.com/bongsu-io/bongsu/internal/alarm"
 )
 
@@ -24,7 +26,7 @@ func keyOf(namespace string, i int) cacheKey {
 
 func TestRememberedObjectsOfANamespaceLeaveSpaceForOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRemembered()
+		r := newRemembered(clock.RealClock{})
 		addTo(r, "victim", 1)
 		addTo(r, "attacker", 10_000)
 		if r.bytesOf["attacker"] > maxNamespaceRemembered || r.bytesOf["attacker"] < maxNamespaceRemembered*9/10 {

@@ -142,7 +142,7 @@ func TestAReceiverDoesNotContinueAtTheOffsetOfItsPredecessor(t *testing.T) {
 			}
 			identifiedAs(p, "present", time.Time{})
 			tc.last.ClusterUID, tc.last.Epoch, tc.last.Position = "cluster", "other", 2
-			plan, err := p.plan(t.Context(), tc.last, true)
+			plan, err := p.plan(tc.last, true)
 			must(t, err)
 			must(t, p.prepareOutbox(t.Context(), plan))
 			for i := range all {
@@ -167,7 +167,7 @@ func TestATakeoverKeepsWhatWaitedForAReceiverThatExistsNow(t *testing.T) {
 	p.handleAll(t, happened("shop/web", "shop/web"))
 	identifiedAs(p, "present", time.Time{})
 	last := checkpoint.Checkpoint{ClusterUID: "cluster", Epoch: "other", Position: 2, Behind: map[string]uint64{"picky@present": 1}}
-	plan, err := p.plan(t.Context(), last, true)
+	plan, err := p.plan(last, true)
 	must(t, err)
 	must(t, p.prepareOutbox(t.Context(), plan))
 	if diff := cmp.Diff(map[string]int64{"picky@present": 1}, p.backlogs()); diff != "" {
@@ -189,11 +189,11 @@ func TestATakeoverDropsNothingWhileANamespaceCannotBeRead(t *testing.T) {
 	readable := p.Adopts
 	p.Adopts = func(string, string) (bool, error) { return false, apierrors.NewTooManyRequestsError("slow down") }
 	last := checkpoint.Checkpoint{ClusterUID: "cluster", Epoch: "other", Position: 2, Behind: map[string]uint64{"picky@present": 1}}
-	if _, err := p.plan(t.Context(), last, true); !apierrors.IsTooManyRequests(err) {
+	if _, err := p.plan(last, true); !apierrors.IsTooManyRequests(err) {
 		t.Errorf("got %v, although the namespace cannot be read", err)
 	}
 	p.Adopts = readable
-	plan, err := p.plan(t.Context(), last, true) // the leader tries again
+	plan, err := p.plan(last, true) // the leader tries again
 	must(t, err)
 	must(t, p.prepareOutbox(t.Context(), plan))
 	if diff := cmp.Diff(map[string]int64{"picky@present": 1}, p.backlogs()); diff != "" {
@@ -217,7 +217,7 @@ func TestAFailoverKeepsWhatAReceiverTookOver(t *testing.T) {
 			all[0].ObservedAt, all[1].ObservedAt = all[0].ObservedAt.Add(-time.Minute), all[1].ObservedAt.Add(-time.Minute)
 			identifiedAs(p, "present", all[2].ObservedAt)
 			last.ClusterUID, last.Epoch, last.Position = "cluster", "other", 2
-			plan, err := p.plan(t.Context(), last, true)
+			plan, err := p.plan(last, true)
 			must(t, err)
 			must(t, p.prepareOutbox(t.Context(), plan))
 			for i := range all {

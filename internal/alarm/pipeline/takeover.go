@@ -63,7 +63,7 @@ func (p *Pipeline) takeOver(ctx context.Context) (source.Start, error) {
 	if err != nil && !damaged {
 		return source.Start{}, err
 	}
-	plan, err := p.plan(ctx, last, found)
+	plan, err := p.plan(last, found)
 	if err != nil {
 		return source.Start{}, err
 	}
@@ -160,13 +160,13 @@ func (p *Pipeline) prepareOutbox(ctx context.Context, plan takeoverPlan) error {
 // plan plans the takeover. Receivers that the last leader or this outbox awaited can exist now. The
 // plan then has their IDs, so that what waits for them does not look delivered. It fails if the API
 // server does not say which receivers exist.
-func (p *Pipeline) plan(ctx context.Context, last checkpoint.Checkpoint, found bool) (takeoverPlan, error) {
+func (p *Pipeline) plan(last checkpoint.Checkpoint, found bool) (takeoverPlan, error) {
 	state, window := p.Outbox.State(), p.Alarms.Window()
 	plan := planTakeover(p.ClusterUID, state, last, found, window)
 	if plan.trusted || plan.reset != "" {
 		return plan, nil
 	}
-	adopted, err := p.adopted(ctx, state, last)
+	adopted, err := p.adopted(state, last)
 	if err != nil {
 		return takeoverPlan{}, err
 	}
@@ -178,7 +178,7 @@ func (p *Pipeline) plan(ctx context.Context, last checkpoint.Checkpoint, found b
 
 // adopted returns the IDs of the receivers that exist now, by the ID under which something waits
 // for them.
-func (p *Pipeline) adopted(ctx context.Context, state outbox.State, last checkpoint.Checkpoint) (map[string]string, error) {
+func (p *Pipeline) adopted(state outbox.State, last checkpoint.Checkpoint) (map[string]string, error) {
 	if p.Identify == nil || p.Adopts == nil {
 		return nil, nil
 	}
