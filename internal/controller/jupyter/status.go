@@ -46,8 +46,9 @@ func (r *Reconciler) setStatus(n *notebook) time.Duration {
 	r.setReady(n, stalled, crash)
 	again := r.setUse(n)
 	s.LastFailure = n.findings.Remember(s.LastFailure, stalled, r.Clock.Now())
-	n.report = n.findings.Report(stalled, "the notebook serves at "+s.URL)
-	return step.Sooner(grace, again, unstable)
+	report, wait := n.findings.Report(n.before, s.LastFailure, stalled, "the notebook serves at "+s.URL, r.Clock.Now())
+	n.report = report
+	return step.Sooner(grace, again, unstable, wait)
 }
 
 // probeGrace is how long a busy server may fail its probe.

@@ -19,6 +19,7 @@ import (
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/internal/testing/cluster"
 	"github.com/bongsu-io/bongsu/internal/testing/kubelet"
+	"github.com/bongsu-io/bongsu/pkg/diagnosis"
 	"github.com/bongsu-io/bongsu/pkg/localcluster"
 )
 
@@ -103,7 +104,7 @@ func (s Subject) matchersOf(sentences []Sentence, pod *corev1.Pod) []any {
 	matchers := []any{}
 	for _, want := range sentences {
 		matchers = append(matchers, And(
-			HaveField("Reason", cmp.Or(s.EventReasons[want.Reason], want.Reason)), HaveField("Note", s.matches(want.Says, pod)), HaveField("ReportingController", s.Controller),
+			HaveField("Reason", s.eventReason(want.Reason)), HaveField("Note", s.matches(want.Says, pod)), HaveField("ReportingController", s.Controller),
 		))
 	}
 	return matchers
@@ -202,4 +203,13 @@ func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 // String is for the messages of failed tests.
 func (h headline) String() string {
 	return fmt.Sprintf("%s (%s)\nStalled: %s\nReady: %s", h.State, h.Reason, h.Stalled, h.Ready)
+}
+
+// eventReason is the reason of the Event about a failure with a reason. All attempts to pull an image
+// are one failure.
+func (s Subject) eventReason(reason string) string {
+	if reason == diagnosis.ReasonErrImagePull {
+		reason = diagnosis.ReasonImagePullBackOff
+	}
+	return cmp.Or(s.EventReasons[reason], reason)
 }
