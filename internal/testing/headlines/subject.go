@@ -124,12 +124,19 @@ func (r Row) headline(s Subject, pod *corev1.Pod) OmegaMatcher {
 // replace waits for the next pod, and lets it run.
 func (s Subject) replace(t *testing.T, k kubelet.Kubelet, pod *corev1.Pod) {
 	t.Helper()
-	var next *corev1.Pod
-	NewWithT(t).Eventually(func() bool {
-		next = s.Pod()
-		return next.UID != pod.UID
-	}).WithTimeout(patience).Should(BeTrue())
-	k.Running(t, next, true)
+	// A StatefulSet controller with an old cache deletes the next pod too, because it deletes pods by
+	// their name: pkg/controller/statefulset/stateful_pod_control.go. Each pod must therefore start.
+	started := pod.UID
+	NewWithT(t).Eventually(func() v1alpha1.State {
+		if next := s.Pod(); next.UID != started {
+			k.Running(t, next, true)
+			started = next.UID
+		}
+		if started == pod.UID {
+			return "" // the former pod can still be the one in the status
+		}
+		return s.headline(t)().State
+	}).WithTimeout(patience).Should(Equal(v1alpha1.StateReady))
 	s.Cluster.ExpectState(t, s.Object, v1alpha1.StateReady)
 }
 
