@@ -74,11 +74,10 @@ const (
 	// ReasonUnavailable: a resource in spec.changes or spec.states cannot be read at the moment.
 	// The operator retries it.
 	ReasonUnavailable = "Unavailable"
-	// ReasonReceiverNotFound: a receiver in spec.receivers does not exist. Messages wait
-	// for it until their maximum age.
+	// ReasonReceiverNotFound: a receiver in spec.receivers does not exist, or is a ClusterAlarmReceiver
+	// that does not allow the namespace of the Alarm. Messages wait until their maximum age for a
+	// receiver that does not exist, but not for a ClusterAlarmReceiver of an Alarm.
 	ReasonReceiverNotFound = "ReceiverNotFound"
-	// ReasonNotAllowed: a ClusterAlarmReceiver does not allow the namespace of the Alarm.
-	ReasonNotAllowed = "NotAllowed"
 	// ReasonReceiverNotReady: a receiver is not ready. Its status says why.
 	ReasonReceiverNotReady = "ReceiverNotReady"
 	// ReasonTooManyReceivers: a label can choose too many receivers. Those beyond the limit

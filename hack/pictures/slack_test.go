@@ -25,7 +25,7 @@ func TestAChannelShowsTheBlocksOfThePayload(t *testing.T) {
 		"a header, a section and a context": {"warning.json", []string{
 			"<h1># ops</h1>",
 			"<time>6:30 PM</time>",
-			`<div class="header"><span>⚠️ BackOff: Pod shop/web-0</span></div>`,
+			`<div class="header"><span>⚠️ shop/web-0: BackOff (Pod)</span></div>`,
 			`<div class="section"><span>Back-off restarting failed container` + "\n" + `4 times since 2026-11-20 11:00:00 UTC</span></div>`,
 			`<div class="context"><span>prod</span><span>Alarm shop/crashes</span><span>since Nov 20, 2026 11:00:00 AM</span></div>`,
 		}},

@@ -100,6 +100,8 @@ type Object struct {
 	APIVersion string     `json:"apiVersion"`
 	Kind       string     `json:"kind"`
 	Metadata   ObjectMeta `json:"metadata"`
+	// Owner is the workload that the object belongs to, empty if there is none or it is not known.
+	Owner Owner `json:"owner"`
 	// Node is set for Nodes only.
 	Node Node `json:"node"`
 	// Cause is a sentence that says why the object does not work. It is set only for
@@ -115,6 +117,12 @@ type ObjectMeta struct {
 	Labels            map[string]string `json:"labels"`
 	Annotations       map[string]string `json:"annotations"`
 	CreationTimestamp time.Time         `json:"creationTimestamp"`
+}
+
+// Owner names a workload in the namespace of an object: the Deployment of a Pod, not its ReplicaSet.
+type Owner struct {
+	Kind string `json:"kind"`
+	Name string `json:"name"`
 }
 
 // Node describes a Node beyond its metadata.

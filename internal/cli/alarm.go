@@ -37,7 +37,7 @@ messages.`,
 // alarmFile holds the flags of the commands that read alarms from a file.
 type alarmFile struct {
 	file        string
-	kubeconfig  string
+	cluster     kube.Target
 	namespace   string
 	clusterName string
 	operator    string
@@ -50,7 +50,7 @@ type alarmFile struct {
 
 func (f *alarmFile) addFlags(c *cobra.Command) {
 	flags := c.Flags()
-	command.AddKubeconfig(flags, &f.kubeconfig)
+	addCluster(c, &f.cluster)
 	flags.StringVarP(&f.file, "file", "f", "", "`file` with the alarms, in YAML or JSON; - is standard input")
 	flags.StringVarP(&f.namespace, "namespace", "n", "", "`namespace` of Alarms without one, instead of the namespace of the context")
 	flags.StringVar(&f.clusterName, "cluster-name", "", "`name` of the cluster in messages (default: the name that the operator uses)")
@@ -118,7 +118,7 @@ func (f *alarmFile) load(in io.Reader, errOut io.Writer) ([]*trial.Alarm, error)
 	}
 	namespace := f.namespace
 	if namespace == "" {
-		if namespace, err = kube.Namespace(f.kubeconfig); err != nil {
+		if namespace, err = f.cluster.Namespace(); err != nil {
 			return nil, err
 		}
 	}
@@ -132,7 +132,7 @@ func (f *alarmFile) load(in io.Reader, errOut io.Writer) ([]*trial.Alarm, error)
 
 // environment returns the cluster with the permissions of the user.
 func (f *alarmFile) environment(errOut io.Writer) (*trial.Environment, error) {
-	cfg, err := kube.Config(f.kubeconfig)
+	cfg, err := f.cluster.Config()
 	if err != nil {
 		return nil, err
 	}

@@ -23,12 +23,12 @@ import (
 
 // alarmChange holds the flags of the commands that change an alarm in the cluster.
 type alarmChange struct {
-	kubeconfig string
-	namespace  string
+	cluster   kube.Target
+	namespace string
 }
 
 func (o *alarmChange) addFlags(c *cobra.Command) {
-	command.AddKubeconfig(c.Flags(), &o.kubeconfig)
+	addCluster(c, &o.cluster)
 	c.Flags().StringVarP(&o.namespace, "namespace", "n", "", "`namespace` of an Alarm, instead of the namespace of the context")
 }
 
@@ -38,7 +38,7 @@ func (o *alarmChange) connect(name string, errOut io.Writer) (client.Client, mut
 	namespace := o.namespace
 	if namespace == "" {
 		var err error
-		if namespace, err = kube.Namespace(o.kubeconfig); err != nil {
+		if namespace, err = o.cluster.Namespace(); err != nil {
 			return nil, mute.Target{}, err
 		}
 	}
@@ -46,7 +46,7 @@ func (o *alarmChange) connect(name string, errOut io.Writer) (client.Client, mut
 	if err != nil {
 		return nil, mute.Target{}, command.Usage(err)
 	}
-	cfg, err := kube.Config(o.kubeconfig)
+	cfg, err := o.cluster.Config()
 	if err != nil {
 		return nil, mute.Target{}, err
 	}

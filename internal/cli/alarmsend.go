@@ -12,7 +12,6 @@ import (
 	"github.com/bongsu-io/bongsu/internal/alarm/receiver"
 	"github.com/bongsu-io/bongsu/internal/alarm/trial"
 	"github.com/bongsu-io/bongsu/internal/command"
-	"github.com/bongsu-io/bongsu/internal/kube"
 	"github.com/bongsu-io/bongsu/internal/operator/options"
 	"github.com/bongsu-io/bongsu/pkg/plaintext"
 )
@@ -115,7 +114,7 @@ func (o *alarmSendOptions) completeReceivers(c *cobra.Command, _ []string, _ str
 	}
 	namespace := o.namespace
 	if namespace == "" {
-		namespace, _ = kube.Namespace(o.kubeconfig)
+		namespace, _ = o.cluster.Namespace()
 	}
 	ctx, cancel := context.WithTimeout(c.Context(), completionTimeout)
 	defer cancel()

@@ -53,11 +53,11 @@ threshold: {count: 100, withinSeconds: 60}
 receivers: [{kind: ClusterAlarmReceiver, name: `+ns+`}]`)
 
 	code, out, errOut := runs(t, "alarm", "send", "-f", file, "--to", ns, "--kubeconfig", inContext(t, c, ns))
-	if code != command.ExitOK || !strings.Contains(out, "ClusterAlarmReceiver "+ns+` accepted the message "[Test] BackOff: Pod `+ns+`/web-0", of the newest Event that matches.`) {
+	if code != command.ExitOK || !strings.Contains(out, "ClusterAlarmReceiver "+ns+` accepted the message "[Test] `+ns+`/web-0: BackOff (Pod)", of the newest Event that matches.`) {
 		t.Fatalf("exit code %d: %s%s", code, out, errOut)
 	}
 	m := accepted(t, to)
-	if m.Title != "[Test] BackOff: Pod "+ns+"/web-0" || m.Count != 3 || m.Alarm.Name != "crashes-test" {
+	if m.Title != "[Test] "+ns+"/web-0: BackOff (Pod)" || m.Count != 3 || m.Alarm.Name != "crashes-test" {
 		t.Errorf("got %+v", m)
 	}
 	if to.Requests()[0].Header.Get("Authorization") != hunter || strings.Contains(out+errOut, hunter) {

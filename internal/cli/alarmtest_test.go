@@ -158,7 +158,7 @@ func TestAlarmTestPrintsJSONAndYAML(t *testing.T) {
 		a := report.Alarms[0]
 		match, message := a.Matches[0], a.Messages[0]
 		if a.Events != 1 || match.Outcome != trial.OutcomeSent || match.Count != 2 || match.Message != 1 ||
-			message.Number != 1 || message.Message.Title != "BackOff: Pod "+ns+"/web-0" || message.Message.Count != 2 {
+			message.Number != 1 || message.Message.Title != ns+"/web-0: BackOff (Pod)" || message.Message.Count != 2 {
 			t.Errorf("%s: got %s", format, out)
 		}
 	}
@@ -636,7 +636,7 @@ func TestAlarmTestComparesTwoFiles(t *testing.T) {
 			deploymentOf, strings.ReplaceAll(deploymentOf, "1.4", "1.5"),
 			[]string{
 				"Alarm " + ns + "/it: of 1 object, 1 matches, in 1 message\n", "Normal  Updated  Deployment " + ns + "/web  1      -      message 1\n",
-				"    Updated: Deployment " + ns + "/web\n    image of container web: web:1.4 -> web:1.5\n",
+				"    " + ns + "/web: Updated (Deployment)\n    image of container web: web:1.4 -> web:1.5\n",
 			},
 		},
 		"an expression": {
@@ -668,7 +668,7 @@ func TestAlarmTestComparesTwoFiles(t *testing.T) {
 		},
 		"created and deleted": {
 			"changes: [{resource: {resource: configmaps}, operations: [Create, Delete]}]", list, strings.ReplaceAll(list, "{name: a}", "{name: b}"),
-			[]string{"of 2 objects, 2 match, in 2 messages", "Deleted: ConfigMap " + ns + "/a\n    deleted\n", "Created: ConfigMap " + ns + "/b\n    created\n"},
+			[]string{"of 2 objects, 2 match, in 2 messages", ns + "/a: Deleted (ConfigMap)\n    deleted\n", ns + "/b: Created (ConfigMap)\n    created\n"},
 		},
 		"created, but not updated": {
 			"changes: [{resource: {resource: configmaps}}]", "", list,
@@ -730,8 +730,8 @@ func TestAlarmTestShowsTheChannelOfEachMessage(t *testing.T) {
 	happen(t, c, other, other, "web-0", 1)
 	for by, want := range map[string][]string{
 		"regarding.namespace": {
-			" to ClusterAlarmReceiver " + ns + " in #team-a:\n    BackOff: Pod " + ns + "/web-0\n",
-			" to ClusterAlarmReceiver " + ns + " in C0123:\n    BackOff: Pod " + other + "/web-0\n",
+			" to ClusterAlarmReceiver " + ns + " in #team-a:\n    " + ns + "/web-0: BackOff (Pod)\n",
+			" to ClusterAlarmReceiver " + ns + " in C0123:\n    " + other + "/web-0: BackOff (Pod)\n",
 		},
 		"reason": {
 			" to ClusterAlarmReceiver " + ns + " in C0123:\n",
@@ -781,9 +781,9 @@ receiversFrom: {namespaceLabel: `+label+`, default: {name: `+none+`}}`)
 		t.Fatalf("exit code %d: %s", code, errOut)
 	}
 	for _, text := range []string{
-		" to ClusterAlarmReceiver " + shop + ":\n    BackOff: Pod " + shop + "/web-0\n",
-		" to ClusterAlarmReceiver " + none + ":\n    BackOff: Pod " + typo + "/web-0\n",
-		" to ClusterAlarmReceiver " + none + ":\n    BackOff: Pod " + none + "/web-0\n",
+		" to ClusterAlarmReceiver " + shop + ":\n    " + shop + "/web-0: BackOff (Pod)\n",
+		" to ClusterAlarmReceiver " + none + ":\n    " + typo + "/web-0: BackOff (Pod)\n",
+		" to ClusterAlarmReceiver " + none + ":\n    " + none + "/web-0: BackOff (Pod)\n",
 		"note: namespace " + typo + " has the label " + label + "=shpo, which chooses no receiver",
 	} {
 		if !strings.Contains(out, text) {
@@ -799,7 +799,7 @@ receiversFrom: {namespaceLabel: `+label+`x, default: {name: `+none+`}}`)
 	}
 	add(t, file, "ClusterAlarmReceiver", typo, "log: {}\nchosenBy: {namespaceLabel: "+label+", values: [shpo]}")
 	code, out, errOut = runs(t, "alarm", "test", "-f", file, "--kubeconfig", c.Kubeconfig())
-	if want := " to ClusterAlarmReceiver " + typo + ":\n    BackOff: Pod " + typo + "/web-0\n"; code != command.ExitOK || !strings.Contains(out, want) {
+	if want := " to ClusterAlarmReceiver " + typo + ":\n    " + typo + "/web-0: BackOff (Pod)\n"; code != command.ExitOK || !strings.Contains(out, want) {
 		t.Errorf("with the receiver in the file: exit code %d, %q is missing in:\n%s%s", code, want, out, errOut)
 	}
 	code, out, errOut = runs(t, "alarm", "send", "-f", file, "--to", none, "--kubeconfig", c.Kubeconfig())

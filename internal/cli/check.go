@@ -22,9 +22,9 @@ import (
 
 // checkOptions are the flags of `bongsu check`.
 type checkOptions struct {
-	kubeconfig string
-	namespace  string
-	output     string
+	cluster   kube.Target
+	namespace string
+	output    string
 }
 
 func newCheck() *cobra.Command {
@@ -54,7 +54,7 @@ The exit code is 1 if a check fails; warnings do not count.`,
 			return o.run(c.Context(), c.OutOrStdout(), c.ErrOrStderr())
 		},
 	}
-	command.AddKubeconfig(c.Flags(), &o.kubeconfig)
+	addCluster(c, &o.cluster)
 	c.Flags().StringVarP(&o.namespace, "namespace", "n", o.namespace, "`namespace` of the operator")
 	c.Flags().StringVarP(&o.output, "output", "o", o.output, "`format`: text or json")
 	completeOutput(c)
@@ -63,7 +63,7 @@ The exit code is 1 if a check fails; warnings do not count.`,
 
 func (o *checkOptions) run(ctx context.Context, out, errOut io.Writer) error {
 	klog.SetLogger(logr.Discard()) // errors are printed below
-	cfg, err := kube.Config(o.kubeconfig)
+	cfg, err := o.cluster.Config()
 	if err != nil {
 		return err
 	}

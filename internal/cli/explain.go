@@ -25,10 +25,10 @@ const requestTimeout = 30 * time.Second
 
 // explainOptions are the arguments and flags of `bongsu explain`.
 type explainOptions struct {
-	typeName   string
-	name       string
-	kubeconfig string
-	namespace  string
+	typeName  string
+	name      string
+	cluster   kube.Target
+	namespace string
 	// allNamespaces is only valid without an object.
 	allNamespaces bool
 	output        string
@@ -78,7 +78,7 @@ nodes, are an exception: users who may not list them get 0. With --watch, it is 
   bongsu explain appsvc/web -n shop
   bongsu explain job/import -o json | jq -r .cause.reason`,
 		Args:              cobra.MaximumNArgs(2),
-		ValidArgsFunction: completeTypes(&o.kubeconfig, func(string) bool { return true }),
+		ValidArgsFunction: completeTypes(&o.cluster, func(string) bool { return true }),
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := o.parse(args); err != nil {
 				return command.Usage(err)
@@ -86,7 +86,7 @@ nodes, are an exception: users who may not list them get 0. With --watch, it is 
 			return o.run(c.Context(), c.OutOrStdout(), c.ErrOrStderr())
 		},
 	}
-	command.AddKubeconfig(c.Flags(), &o.kubeconfig)
+	addCluster(c, &o.cluster)
 	c.Flags().StringVarP(&o.namespace, "namespace", "n", "", "`namespace` of the object, instead of the namespace of the context")
 	c.Flags().BoolVarP(&o.allNamespaces, "all-namespaces", "A", false, "list the problems of all namespaces")
 	c.Flags().StringVarP(&o.output, "output", "o", o.output, "`format`: text or json")
@@ -134,7 +134,7 @@ func parseObject(args []string, example string) (typeName, name string, err erro
 }
 
 func (o *explainOptions) run(ctx context.Context, out, errOut io.Writer) error {
-	cfg, err := kube.Config(o.kubeconfig)
+	cfg, err := o.cluster.Config()
 	if err != nil {
 		return err
 	}
@@ -142,7 +142,7 @@ func (o *explainOptions) run(ctx context.Context, out, errOut io.Writer) error {
 	cfg.WarningHandler = rest.NewWarningWriter(errOut, rest.WarningWriterOptions{Deduplicate: true})
 	namespace := o.namespace
 	if namespace == "" && !o.allNamespaces {
-		if namespace, err = kube.Namespace(o.kubeconfig); err != nil {
+		if namespace, err = o.cluster.Namespace(); err != nil {
 			return err
 		}
 	}

@@ -18,10 +18,11 @@ import (
 
 // installOptions are the flags of `bongsu install`.
 type installOptions struct {
-	kubeconfig, namespace, output string
-	files, settings               []string
-	apply                         bool
-	timeout                       time.Duration
+	cluster           kube.Target
+	namespace, output string
+	files, settings   []string
+	apply             bool
+	timeout           time.Duration
 }
 
 func newInstall() *cobra.Command {
@@ -46,7 +47,7 @@ that an earlier --apply created and that are no longer needed, but never kinds.`
 		},
 	}
 	flags := c.Flags()
-	command.AddKubeconfig(flags, &o.kubeconfig)
+	addCluster(c, &o.cluster)
 	flags.StringVarP(&o.namespace, "namespace", "n", o.namespace, "`namespace` of the operator")
 	flags.StringVarP(&o.output, "output", "o", o.output, "`format` to print: yaml or json")
 	flags.StringArrayVar(&o.settings, "set", nil, "`value` of the chart, such as replicas=1; can be repeated")
@@ -78,7 +79,7 @@ func (o *installOptions) run(ctx context.Context, out io.Writer) error {
 }
 
 func (o *installOptions) applyManifests(ctx context.Context, out io.Writer, objects chart.Manifests) error {
-	cfg, err := kube.Config(o.kubeconfig)
+	cfg, err := o.cluster.Config()
 	if err != nil {
 		return err
 	}

@@ -9,7 +9,6 @@ import (
 
 	"github.com/cli/browser"
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -22,15 +21,15 @@ import (
 
 // openOptions are the arguments and flags of `bongsu open`.
 type openOptions struct {
-	typeName   string
-	name       string
-	kubeconfig string
-	namespace  string
-	resume     bool
-	noBrowser  bool
-	printURL   bool
-	address    string
-	port       uint16
+	typeName  string
+	name      string
+	cluster   kube.Target
+	namespace string
+	resume    bool
+	noBrowser bool
+	printURL  bool
+	address   string
+	port      uint16
 }
 
 func newOpen() *cobra.Command {
@@ -65,12 +64,13 @@ Secret with the token, and to create pods/portforward. The role edit contains al
 			return o.run(c.Context(), ip, c.OutOrStdout(), c.ErrOrStderr())
 		},
 	}
-	o.addFlags(c.Flags())
+	o.addFlags(c)
 	return c
 }
 
-func (o *openOptions) addFlags(flags *pflag.FlagSet) {
-	command.AddKubeconfig(flags, &o.kubeconfig)
+func (o *openOptions) addFlags(c *cobra.Command) {
+	flags := c.Flags()
+	addCluster(c, &o.cluster)
 	flags.StringVarP(&o.namespace, "namespace", "n", "", "`namespace` of the notebook, instead of the namespace of the context")
 	flags.BoolVar(&o.resume, "resume", false, "start the notebook if it is suspended")
 	flags.BoolVar(&o.noBrowser, "no-browser", false, "do not open a browser")
@@ -92,7 +92,7 @@ func (o *openOptions) parse(args []string) (net.IP, error) {
 }
 
 func (o *openOptions) run(ctx context.Context, ip net.IP, out, errOut io.Writer) error {
-	cfg, err := kube.Config(o.kubeconfig)
+	cfg, err := o.cluster.Config()
 	if err != nil {
 		return err
 	}
@@ -125,7 +125,7 @@ func (o *openOptions) complement(ctx context.Context, cfg *rest.Config) error {
 		return command.Usage(errors.New(found.String() + " cannot be opened: use jupyter/NAME"))
 	}
 	if o.namespace == "" {
-		o.namespace, err = kube.Namespace(o.kubeconfig)
+		o.namespace, err = o.cluster.Namespace()
 	}
 	return err
 }
@@ -141,14 +141,14 @@ func (o *openOptions) complete(c *cobra.Command, args []string, _ string) ([]str
 }
 
 func (o *openOptions) notebooks(ctx context.Context) ([]string, error) {
-	cfg, err := kube.Config(o.kubeconfig)
+	cfg, err := o.cluster.Config()
 	if err != nil {
 		return nil, err
 	}
 	cfg.Timeout = completionTimeout
 	namespace := o.namespace
 	if namespace == "" {
-		if namespace, err = kube.Namespace(o.kubeconfig); err != nil {
+		if namespace, err = o.cluster.Namespace(); err != nil {
 			return nil, err
 		}
 	}

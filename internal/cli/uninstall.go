@@ -13,14 +13,14 @@ import (
 
 	"github.com/bongsu-io/bongsu/internal/cli/chart"
 	"github.com/bongsu-io/bongsu/internal/cli/uninstall"
-	"github.com/bongsu-io/bongsu/internal/command"
 	"github.com/bongsu-io/bongsu/internal/kube"
 	"github.com/bongsu-io/bongsu/internal/operator/options"
 )
 
 // uninstallOptions are the flags of `bongsu uninstall`.
 type uninstallOptions struct {
-	kubeconfig, namespace   string
+	cluster                 kube.Target
+	namespace               string
 	deleteData, yes, dryRun bool
 	timeout                 time.Duration
 }
@@ -53,7 +53,7 @@ rule has deletionPolicy: Retain remain.`,
 		},
 	}
 	flags := c.Flags()
-	command.AddKubeconfig(flags, &o.kubeconfig)
+	addCluster(c, &o.cluster)
 	flags.StringVarP(&o.namespace, "namespace", "n", o.namespace, "`namespace` of the operator")
 	flags.BoolVar(&o.deleteData, "delete-data", false, "also delete the objects of users, and the kinds")
 	flags.BoolVar(&o.dryRun, "dry-run", false, "only print what would be removed")
@@ -80,7 +80,7 @@ func (o *uninstallOptions) confirm(in io.Reader, out io.Writer) error {
 }
 
 func (o *uninstallOptions) run(ctx context.Context, out io.Writer) error {
-	cfg, err := kube.Config(o.kubeconfig)
+	cfg, err := o.cluster.Config()
 	if err != nil {
 		return err
 	}

@@ -18,10 +18,10 @@ import (
 
 // versionOptions are the flags of `bongsu version`.
 type versionOptions struct {
-	server     bool
-	kubeconfig string
-	namespace  string
-	output     string
+	server    bool
+	cluster   kube.Target
+	namespace string
+	output    string
 }
 
 // versions is the output of `bongsu version -o json`.
@@ -50,7 +50,7 @@ the Kubernetes version of the cluster and the image of its operator.`,
 		},
 	}
 	c.Flags().BoolVar(&o.server, "server", false, "print also the versions in the cluster")
-	command.AddKubeconfig(c.Flags(), &o.kubeconfig)
+	addCluster(c, &o.cluster)
 	c.Flags().StringVarP(&o.namespace, "namespace", "n", o.namespace, "`namespace` of the operator")
 	c.Flags().StringVarP(&o.output, "output", "o", o.output, "`format`: text or json")
 	completeOutput(c)
@@ -78,7 +78,7 @@ func (o *versionOptions) run(ctx context.Context, out io.Writer) error {
 }
 
 func (o *versionOptions) ask(ctx context.Context) (check.Running, error) {
-	cfg, err := kube.Config(o.kubeconfig)
+	cfg, err := o.cluster.Config()
 	if err != nil {
 		return check.Running{}, err
 	}

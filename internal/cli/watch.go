@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/discovery"
@@ -26,7 +25,7 @@ import (
 // watchOptions are the arguments and flags of `bongsu watch`.
 type watchOptions struct {
 	typeName      string
-	kubeconfig    string
+	cluster       kube.Target
 	namespace     string
 	allNamespaces bool
 	selector      string
@@ -61,7 +60,7 @@ connection on standard error.`,
   bongsu watch alarms.bongsu.io -A --only-changes
   bongsu watch pods -l app=web -o json | jq -r 'select(.type == "DELETED") | .key'`,
 		Args:              cobra.MaximumNArgs(1),
-		ValidArgsFunction: completeTypes(&o.kubeconfig, func(string) bool { return true }),
+		ValidArgsFunction: completeTypes(&o.cluster, func(string) bool { return true }),
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				o.typeName = args[0]
@@ -69,13 +68,14 @@ connection on standard error.`,
 			return o.run(c.Context(), c.OutOrStdout(), c.ErrOrStderr())
 		},
 	}
-	o.addFlags(c.Flags())
+	o.addFlags(c)
 	completeOutput(c)
 	return c
 }
 
-func (o *watchOptions) addFlags(flags *pflag.FlagSet) {
-	command.AddKubeconfig(flags, &o.kubeconfig)
+func (o *watchOptions) addFlags(c *cobra.Command) {
+	flags := c.Flags()
+	addCluster(c, &o.cluster)
 	flags.StringVarP(&o.namespace, "namespace", "n", "", "`namespace` to watch, instead of the namespace of the context")
 	flags.BoolVarP(&o.allNamespaces, "all-namespaces", "A", false, "watch all namespaces")
 	flags.StringVarP(&o.selector, "selector", "l", "", "label `selector`, such as app=web,tier!=cache")
@@ -90,7 +90,7 @@ func (o *watchOptions) run(ctx context.Context, out, errOut io.Writer) error {
 		return command.Usage(err)
 	}
 	status := func(line string) { _, _ = fmt.Fprintln(errOut, plaintext.Line(line)) }
-	cfg, err := kube.Config(o.kubeconfig)
+	cfg, err := o.cluster.Config()
 	if err != nil {
 		return err
 	}
@@ -152,7 +152,7 @@ func (o *watchOptions) targetNamespace() (string, error) {
 	case o.namespace != "":
 		return o.namespace, nil
 	}
-	return kube.Namespace(o.kubeconfig)
+	return o.cluster.Namespace()
 }
 
 func typesOf(cfg *rest.Config) (*watch.Types, error) {
@@ -168,12 +168,12 @@ const completionTimeout = 3 * time.Second
 
 // completeTypes completes the first argument with the suitable types of the server. It
 // ignores errors, because an error message would disturb the user's input.
-func completeTypes(kubeconfig *string, suitable func(name string) bool) cobra.CompletionFunc {
+func completeTypes(cluster *kube.Target, suitable func(name string) bool) cobra.CompletionFunc {
 	return func(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 		if len(args) > 0 {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		cfg, err := kube.Config(*kubeconfig)
+		cfg, err := cluster.Config()
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}

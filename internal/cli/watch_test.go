@@ -91,6 +91,39 @@ func TestWatchUsesTheNamespaceOfTheContextUnlessAnotherIsGiven(t *testing.T) {
 	}
 }
 
+func TestWatchTakesTheContextAndTheUserThatKubectlTakes(t *testing.T) {
+	c := cluster.Shared(t)
+	own, another := c.Namespace(t, nil), c.Namespace(t, nil)
+	configMap(t, c, own, "mine")
+	kubeconfig := inContext(t, c, another)
+	config, err := clientcmd.LoadFromFile(kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.Contexts["second"] = config.Contexts[config.CurrentContext].DeepCopy()
+	config.Contexts["second"].Namespace = own
+	if err := clientcmd.WriteToFile(*config, kubeconfig); err != nil {
+		t.Fatal(err)
+	}
+	if out, _ := runWatch(t, "ADDED", "cm", "--kubeconfig", kubeconfig, "--context", "second"); !strings.Contains(out, "configmaps/mine in "+own) {
+		t.Errorf("got %q", out)
+	}
+	for want, args := range map[string][]string{
+		`you may not watch configmaps in namespace `:                                         {"--as", "nobody-special"},
+		"--context third cannot be used: list the contexts with kubectl config get-contexts": {"--context", "third"},
+	} {
+		var out, errOut cluster.Buffer
+		code := Run(t.Context(), append([]string{"watch", "cm", "--kubeconfig", kubeconfig}, args...), &out, &errOut)
+		if code != command.ExitError || !strings.Contains(errOut.String(), want) {
+			t.Errorf("%s: exit code %d: %s", args, code, &errOut)
+		}
+	}
+	var out, errOut cluster.Buffer
+	if Run(t.Context(), []string{"__complete", "watch", "--kubeconfig", kubeconfig, "--context", ""}, &out, &errOut); !strings.Contains(out.String(), "second\n") {
+		t.Errorf("contexts are completed with %q", &out)
+	}
+}
+
 func TestWatchPrintsJSON(t *testing.T) {
 	c := cluster.Shared(t)
 	ns := c.Namespace(t, nil)

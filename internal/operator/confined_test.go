@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"os"
+	"strings"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -194,6 +196,24 @@ func (s *confinement) changedIngress() *networkingv1.Ingress {
 	return ingress
 }
 
+// accessAnnotations returns the annotations of an Ingress that the spec of a Jupyter can set.
+func accessAnnotations(t *testing.T) (keys []string) {
+	t.Helper()
+	crd, err := os.ReadFile("../../config/crd/bongsu.io_jupyters.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rule, _ := strings.Cut(string(crd), "rule: self.all(k, k in [")
+	rule, _, _ = strings.Cut(rule, "]")
+	for _, quoted := range strings.Split(rule, ",") {
+		keys = append(keys, strings.Trim(quoted, "' \n"))
+	}
+	if len(keys) < 10 {
+		t.Fatalf("the rule of spec.access.annotations lists %q", keys)
+	}
+	return keys
+}
+
 func backend(service string) *networkingv1.IngressBackend {
 	return &networkingv1.IngressBackend{Service: &networkingv1.IngressServiceBackend{Name: service, Port: networkingv1.ServiceBackendPort{Number: 80}}}
 }
@@ -269,6 +289,7 @@ const (
 	externalAddress     = "gives no Service an external address"
 	standard            = "Pod Security Standard restricted forbids"
 	protects            = "writes nothing in the protected namespace kube-system"
+	setsOnlyAccess      = "only the annotations of an Ingress that spec.access"
 	protectsOwn         = "writes nothing for users in its own namespace bongsu-system"
 )
 
@@ -356,6 +377,16 @@ func TestTheOperatorWritesOnlyItsChildren(t *testing.T) {
 		Paths: []networkingv1.HTTPIngressPath{{Path: "/", PathType: new(networkingv1.PathTypePrefix), Backend: *backend("a")}},
 	}}}
 	fallback.Spec.DefaultBackend = backend("a")
+	wildcard, other, alias2, multiline, whole := s.ingress(asChild), s.ingress(asChild), s.ingress(asChild), s.ingress(asChild), s.ingress(asChild)
+	wildcard.Spec.Rules[0].Host = "*.example"
+	other.Spec.Rules[0].IngressRuleValue = everywhere.Spec.Rules[0].IngressRuleValue
+	alias2.Annotations["nginx.ingress.kubernetes.io/server-alias"] = "~.*"
+	multiline.Annotations["nginx.ingress.kubernetes.io/proxy-body-size"] = "1g;\nproxy_pass x"
+	whole.Spec.Rules[0].HTTP = everywhere.Spec.Rules[0].HTTP.DeepCopy()
+	whole.Spec.Rules[0].HTTP.Paths[0].Backend = *backend(whole.Name)
+	for _, key := range accessAnnotations(s.t) {
+		whole.Annotations[key] = "1"
+	}
 	s.expectRequests(map[string]requestCase{
 		"a new Deployment":                                 {s.create(s.deployment("new", confinedPod, asChild)), allowed},
 		"a new Deployment that outlives its owner":         {s.create(s.deployment("new", confinedPod, asRetained)), allowed},
@@ -377,11 +408,16 @@ func TestTheOperatorWritesOnlyItsChildren(t *testing.T) {
 		"the end of a Service that others exposed":         {s.patch(s.service("changed", nil), `{"spec":{"type":"ClusterIP"}}`), allowed},
 		"another address of a Service that others exposed": {s.patch(s.service("changed", nil), `{"spec":{"externalIPs":["203.0.113.7","203.0.113.8"]}}`), externalAddress},
 		"the sources of a Service that others exposed":     {s.patch(s.service("changed", nil), `{"spec":{"loadBalancerSourceRanges":["192.0.2.0/24"]}}`), "only Services of the type ClusterIP"},
-		"an Ingress with a snippet for its controller":     {s.create(snippet), "writes no configuration for the controller"},
+		"an Ingress with a snippet for its controller":     {s.create(snippet), setsOnlyAccess},
 		"an Ingress for all hosts":                         {s.create(everywhere), "only Ingresses for one host"},
+		"an Ingress for all hosts of a domain":             {s.create(wildcard), "only Ingresses for one host"},
+		"an Ingress for another Service":                   {s.create(other), "only Ingresses for the Service of the same name"},
+		"an Ingress with further hosts in an annotation":   {s.create(alias2), setsOnlyAccess},
+		"an annotation with a line break":                  {s.create(multiline), setsOnlyAccess},
+		"all that spec.access can set":                     {s.create(whole), allowed},
 		"an Ingress for what no other takes":               {s.create(fallback), "only Ingresses for one host"},
 		"the host of an Ingress that others changed":       {s.patch(s.changedIngress(), `{"spec":{"rules":[{"host":"b.example"}]}}`), allowed},
-		"another value of an annotation":                   {s.patch(s.changedIngress(), `{"metadata":{"annotations":{"nginx.example/snippet":"b"}}}`), "writes no configuration for the controller"},
+		"another value of an annotation":                   {s.patch(s.changedIngress(), `{"metadata":{"annotations":{"nginx.example/snippet":"b"}}}`), setsOnlyAccess},
 		"another default backend":                          {s.patch(s.changedIngress(), `{"spec":{"defaultBackend":{"service":{"name":"b"}}}}`), "only Ingresses for one host"},
 		"a new claim":                                      {s.create(s.claim("new", asRetained)), allowed},
 		"a new claim without an owner":                     {s.create(s.claim("new", nil)), createsOnlyChildren},

@@ -52,8 +52,17 @@ func prime(t *testing.T, objects ...client.Object) (inForce, client.Client, *ala
 	return set, c, all
 }
 
+// begun is alarms.Dependencies.Begun.
+func begun() bool { return true }
+
 // primeInto primes alarms of both kinds, and returns their reconcilers.
 func primeInto(t *testing.T, set alarms.Alarms, gate *policies.Gate, objects ...client.Object) (client.Client, *alarmControllers) {
+	t.Helper()
+	return primeWhen(t, begun, set, gate, objects...)
+}
+
+// primeWhen is primeInto for an operator that may have no position yet.
+func primeWhen(t *testing.T, begun func() bool, set alarms.Alarms, gate *policies.Gate, objects ...client.Object) (client.Client, *alarmControllers) {
 	t.Helper()
 	scheme, err := newScheme()
 	if err != nil {
@@ -70,7 +79,7 @@ func primeInto(t *testing.T, set alarms.Alarms, gate *policies.Gate, objects ...
 	t.Cleanup(func() { _ = store.Close() })
 	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithStatusSubresource(&v1alpha1.Alarm{}).Build()
 	d := alarms.Dependencies{
-		Client: c, Live: c, Compiler: compiler, Alarms: set, Policies: gate, Clock: realClock, Begun: func() bool { return true },
+		Client: c, Live: c, Compiler: compiler, Alarms: set, Policies: gate, Clock: realClock, Begun: begun,
 		Changes:  struct{ alarms.Changes }{}, // these alarms name no resources
 		Reporter: func(kind string) *status.Reporter { return status.New(c, c, realClock, counters.New(store), kind) },
 	}
@@ -89,6 +98,33 @@ func TestPrimePutsAlarmsOfBothKindsIntoForce(t *testing.T) {
 	)
 	if diff := cmp.Diff([]string{"Alarm/shop/a", "ClusterAlarm//b"}, slices.Sorted(maps.Keys(set))); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// Otherwise, an Event after Ready could be lost if the operator is killed.
+func TestNoAlarmIsReadyBeforeThePositionIsStored(t *testing.T) {
+	stored := false
+	alarm := alarmOf("shop", "a", 1, v1alpha1.AlarmSpec{Match: []v1alpha1.EventMatch{{}}})
+	c, all := primeWhen(t, func() bool { return stored }, inForce{}, nil, alarm)
+	ready := func() (reconcile.Result, *metav1.Condition) {
+		t.Helper()
+		key := client.ObjectKeyFromObject(alarm)
+		result, err := all.alarm.Reconcile(t.Context(), reconcile.Request{NamespacedName: key})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var object v1alpha1.Alarm
+		if err := c.Get(t.Context(), key, &object); err != nil {
+			t.Fatal(err)
+		}
+		return result, meta.FindStatusCondition(object.Status.Conditions, v1alpha1.ConditionReady)
+	}
+	if result, condition := ready(); condition != nil || result.RequeueAfter <= 0 {
+		t.Errorf("without a position, the condition is %v, and the next try is after %s", condition, result.RequeueAfter)
+	}
+	stored = true
+	if _, condition := ready(); condition == nil || condition.Status != metav1.ConditionTrue {
+		t.Errorf("with a position, the condition is %v", condition)
 	}
 }
 

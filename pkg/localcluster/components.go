@@ -147,17 +147,17 @@ func (c *Cluster) kwokArgs() []string {
 	return flags{
 		"kubeconfig": c.kubeconfigOf(kwokCert),
 		"config":     c.dir.stages(),
-		// This is a label because KWOK's annotation selector does not match nodes without
-		// annotations.
-		"manage-nodes-with-label-selector": Simulate + "!=" + SimulateNone,
-		"node-lease-duration-seconds":      strconv.Itoa(int(c.config.NodeLease / time.Second)),
-		"node-ip":                          loopback,
-		"node-port":                        strconv.Itoa(c.kubeletPort()),
-		"cidr":                             podNetwork,
-		"server-address":                   c.ports.address(Kwok),
-		"tls-cert-file":                    c.pki.cert(serverCert),
-		"tls-private-key-file":             c.pki.key(serverCert),
-		"v":                                "WARN",
+		// KWOK's selectors of managed nodes match no node without labels, or without annotations.
+		"manage-all-nodes":                     "true",
+		"disregard-status-with-label-selector": Simulate + "=" + SimulateNone,
+		"node-lease-duration-seconds":          strconv.Itoa(int(c.config.NodeLease / time.Second)),
+		"node-ip":                              loopback,
+		"node-port":                            strconv.Itoa(c.kubeletPort()),
+		"cidr":                                 podNetwork,
+		"server-address":                       c.ports.address(Kwok),
+		"tls-cert-file":                        c.pki.cert(serverCert),
+		"tls-private-key-file":                 c.pki.key(serverCert),
+		"v":                                    "WARN",
 	}.list()
 }
 

@@ -28,6 +28,8 @@ func TestSimulation(t *testing.T) {
 	awaitNode(t, client, "node-0")
 	for name, behaves := range map[string]func(*testing.T, *localcluster.Cluster, *namespaceClient){
 		"a node joins and becomes ready":             nodeJoins,
+		"a node without labels becomes ready":        bareNodeJoins,
+		"a node with none is left alone":             nodeIsLeftAlone,
 		"a node with not-ready fails and recovers":   nodeFails,
 		"a Deployment's pods start and are stopped":  deploymentRuns,
 		"a pod with crash keeps backing off":         podCrashes,
@@ -329,6 +331,31 @@ func podIsNotReady(t *testing.T, _ *localcluster.Cluster, w *namespaceClient) {
 	_, err := w.CoreV1().Pods(w.namespace).Patch(t.Context(), "it", types.MergePatchType, healed, metav1.PatchOptions{})
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Eventually(w.pod(t.Context(), "it")).Should(WithTransform(ready, Equal(corev1.ConditionTrue)))
+}
+
+func bareNodeJoins(t *testing.T, _ *localcluster.Cluster, w *namespaceClient) {
+	g := NewWithT(t)
+	_, err := w.CoreV1().Nodes().Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "bare"}}, metav1.CreateOptions{})
+	g.Expect(err).NotTo(HaveOccurred())
+	awaitNode(t, w, "bare")
+}
+
+func nodeIsLeftAlone(t *testing.T, _ *localcluster.Cluster, w *namespaceClient) {
+	g := NewWithT(t)
+	labels := map[string]string{localcluster.Simulate: localcluster.SimulateNone}
+	_, err := w.CoreV1().Nodes().Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "alone", Labels: labels}}, metav1.CreateOptions{})
+	g.Expect(err).NotTo(HaveOccurred())
+	_, err = w.CoreV1().Pods(w.namespace).Create(t.Context(), &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: "it"},
+		Spec:       corev1.PodSpec{NodeName: "alone", Containers: []corev1.Container{{Name: "app", Image: "example.com/app:1"}}},
+	}, metav1.CreateOptions{})
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Consistently(w.pod(t.Context(), "it"), "2s").Should(WithTransform(containerState, BeZero()))
+	node, err := w.CoreV1().Nodes().Get(t.Context(), "alone", metav1.GetOptions{})
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(node.Status.NodeInfo.KubeletVersion).To(BeEmpty())
+	_, err = w.CoordinationV1().Leases(corev1.NamespaceNodeLease).Get(t.Context(), "alone", metav1.GetOptions{})
+	g.Expect(apierrors.IsNotFound(err)).To(BeTrue())
 }
 
 func podIsLeftAlone(t *testing.T, _ *localcluster.Cluster, w *namespaceClient) {

@@ -157,8 +157,9 @@ func normalize(text string) string {
 }
 
 // pattern returns an expression that matches a whole normalized message. Three dots match
-// any text within a line.
+// any text within a line. A component can emit an Event twice: an alarm's own text is then followed by
+// the number of occurrences.
 func pattern(message string) *regexp.Regexp {
-	quoted := regexp.QuoteMeta(normalize(message))
-	return regexp.MustCompile("^" + strings.ReplaceAll(quoted, `\.\.\.`, `[^\n]*`) + "$")
+	quoted := strings.ReplaceAll(regexp.QuoteMeta(normalize(message)), `\.\.\.`, `[^\n]*`)
+	return regexp.MustCompile("^" + quoted + `(\nHOW OFTEN)?$`)
 }

@@ -138,9 +138,9 @@ func TestTheGuideToAlarmsWorksAsWritten(t *testing.T) {
 	_, terminals := follow(t, "../../docs/alarms.md", "SLACK_WEBHOOK_URL="+slack.URL())
 
 	awaitMessage(t, slack, "worker-9 joined local", "m7g.large in zone-b, 2 CPUs, 8Gi", "the cluster has 2 nodes now")
-	awaitMessage(t, slack, "BackOff", "shop/broken", "used more memory than its limit of 64Mi")
+	awaitMessage(t, slack, "Back-off restarting", "shop/broken", "used more memory than its limit of 64Mi")
 	for command, term := range terminals {
-		term.await(command, "BackOff: Pod shop/broken")
+		term.await(command, `shop/broken: container "app" was killed because`)
 	}
 	for _, request := range slack.Requests() {
 		checkSlack(t, request.Body)

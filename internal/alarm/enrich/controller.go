@@ -85,7 +85,8 @@ func (e *Enricher) controller(ctx context.Context, ref alarm.Reference, reason s
 	if err := read(ctx, e.live, ref, owner.Object); err != nil {
 		return alarm.Object{}, err
 	}
-	object := alarm.Object{APIVersion: ref.APIVersion, Kind: ref.Kind, Metadata: metadata(owner), Cause: causeOf(owner, diagnosis.Workload{})}
+	object := objectOf(ref, owner)
+	object.Cause = causeOf(owner, diagnosis.Workload{})
 	if reason == withoutPods {
 		return object, nil
 	}

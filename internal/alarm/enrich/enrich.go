@@ -26,11 +26,13 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/hashicorp/golang-lru/v2/expirable"
 	"golang.org/x/sync/semaphore"
 	"golang.org/x/sync/singleflight"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -59,10 +61,6 @@ const (
 	// goneTTL is how long an object that is gone is not read again, see isGone. It is short,
 	// because a restore of etcd brings objects back.
 	goneTTL = time.Second
-
-	// rememberTTL is how long an object is known after it was read, if it is gone.
-	rememberTTL          = time.Minute
-	maxRememberedObjects = 1024
 )
 
 // Enricher reads objects. It is safe for concurrent use.
@@ -78,9 +76,9 @@ type Enricher struct {
 	// unread and paused are the objects, and the keys of cacheKey.pause, whose last read failed.
 	unread *expirable.LRU[alarm.Reference, alarm.Unread]
 	paused *expirable.LRU[string, alarm.Unread]
-	// gone are the objects that were deleted. remembered are those that were read, without their cause.
+	// gone are the objects that were deleted. remembered are those that were read.
 	gone       *expirable.LRU[alarm.Reference, struct{}]
-	remembered *expirable.LRU[cacheKey, alarm.Object]
+	remembered *remembered
 	// podsUnread are the namespaces whose pods could not be read.
 	podsUnread *expirable.LRU[string, struct{}]
 	podsTurn   *semaphore.Weighted
@@ -123,7 +121,7 @@ func New(cluster string, nodes Nodes, live client.Reader) *Enricher {
 		paused:  expirable.NewLRU[string, alarm.Unread](maxCachedObjects, nil, pauseTTL),
 		gone:    expirable.NewLRU[alarm.Reference, struct{}](maxCachedObjects, nil, goneTTL),
 
-		remembered: expirable.NewLRU[cacheKey, alarm.Object](maxRememberedObjects, nil, rememberTTL),
+		remembered: newRemembered(),
 		podsUnread: expirable.NewLRU[string, struct{}](maxCachedObjects, nil, pauseTTL),
 		podsTurn:   semaphore.NewWeighted(1),
 	}
@@ -182,7 +180,7 @@ func (e *Enricher) object(ctx context.Context, event *alarm.Event) (alarm.Object
 func (e *Enricher) read(ctx context.Context, wanted cacheKey, get func(key *cacheKey) (alarm.Object, error)) (alarm.Object, error) {
 	object, err := e.readNow(ctx, wanted, get)
 	if isGone(wanted.Reference, err) {
-		if last, ok := e.remembered.Get(wanted.identity()); ok {
+		if last, ok := e.remembered.get(wanted.identity()); ok {
 			return last, nil
 		}
 	}
@@ -236,8 +234,7 @@ func (e *Enricher) keep(key cacheKey, object alarm.Object, err error) {
 		e.gone.Add(key.Reference, struct{}{})
 	case err == nil && (key.Kind != "Node" || key.named != ""):
 		e.objects.Add(key, object)
-		object.Cause = "" // it was that of another Event
-		e.remembered.Add(key.identity(), object)
+		e.remembered.add(key.identity(), object)
 	}
 }
 
@@ -311,7 +308,7 @@ func (e *Enricher) lookUp(ctx context.Context, key cacheKey, kind schema.GroupVe
 	if err := read(ctx, e.live, ref, object); err != nil {
 		return alarm.Object{}, err
 	}
-	return alarm.Object{APIVersion: ref.APIVersion, Kind: ref.Kind, Metadata: metadata(object)}, nil
+	return objectOf(ref, object), nil
 }
 
 // pod reads the Pod and diagnoses why it does not run. It does not read the Pod's other Events,
@@ -321,7 +318,7 @@ func (e *Enricher) pod(ctx context.Context, ref alarm.Reference, event *alarm.Ev
 	if err := read(ctx, e.live, ref, pod); err != nil {
 		return alarm.Object{}, err
 	}
-	object := alarm.Object{APIVersion: ref.APIVersion, Kind: ref.Kind, Metadata: metadata(pod)}
+	object := objectOf(ref, pod)
 	matched := eventcache.EventOf(event)
 	matched.UID = pod.UID // read has compared them; that of a static pod differs
 	w := e.workload(ctx, pod)
@@ -385,6 +382,27 @@ func trusted(event *alarm.Event) bool {
 		return event.Namespace == metav1.NamespaceDefault
 	}
 	return event.Namespace == event.Regarding.Namespace
+}
+
+// objectOf returns an object that was read for a reference.
+func objectOf(ref alarm.Reference, o client.Object) alarm.Object {
+	return alarm.Object{APIVersion: ref.APIVersion, Kind: ref.Kind, Metadata: metadata(o), Owner: ownerOf(o)}
+}
+
+// ownerOf returns the workload that the metadata of an object names as its controller. A ReplicaSet of
+// a Deployment has the name of the Deployment and the hash that its pods have as a label. A static pod
+// belongs to its Node, which is no workload.
+func ownerOf(o client.Object) alarm.Owner {
+	owner := metav1.GetControllerOfNoCopy(o)
+	if owner == nil || owner.Kind == "Node" {
+		return alarm.Owner{}
+	}
+	if hash := o.GetLabels()[appsv1.DefaultDeploymentUniqueLabelKey]; owner.Kind == "ReplicaSet" && hash != "" {
+		if name, ok := strings.CutSuffix(owner.Name, "-"+hash); ok {
+			return alarm.Owner{Kind: "Deployment", Name: name}
+		}
+	}
+	return alarm.Owner{Kind: owner.Kind, Name: owner.Name}
 }
 
 // isSame reports whether the object is the one that the Event regards. It refuses another

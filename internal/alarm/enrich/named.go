@@ -83,6 +83,6 @@ func (e *Enricher) namedObject(ctx context.Context, ref alarm.Reference, of alar
 		case !isSame(ref, found):
 			return alarm.Object{}, errNoObject
 		}
-		return alarm.Object{APIVersion: ref.APIVersion, Kind: ref.Kind, Metadata: metadata(found)}, nil
+		return objectOf(ref, found), nil
 	})
 }

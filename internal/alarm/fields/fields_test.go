@@ -82,6 +82,17 @@ func TestAnInvalidPathSaysWhere(t *testing.T) {
 	}
 }
 
+func TestOnlyConditions(t *testing.T) {
+	for text, want := range map[string]bool{
+		"*": true, "spec": true, "metadata": true, "metadata.generation": true, "status.conditions": true, "status.conditions[*].status": true,
+		".": false, "status": false, "status.matched": false, "metadata.resourceVersion": false,
+	} {
+		if got := shape(t, "kind", text).OnlyConditions(); got != want {
+			t.Errorf("%s: %t", text, got)
+		}
+	}
+}
+
 func TestAShapeContainsEachFieldOnce(t *testing.T) {
 	s := shape(t, "spec.replicas", "spec.template", "spec.template.spec.containers[*].image", "spec.replicas", "metadata.labels")
 	if want := "metadata.labels\nspec.replicas\nspec.template"; s.String() != want {

@@ -231,3 +231,20 @@ func (s Shape) noise() (names []string) {
 func (s Shape) OnlyMetadata() bool {
 	return !slices.ContainsFunc(s.paths, func(p Path) bool { return p.rest || len(p.steps) == 0 || p.steps[0].name != "metadata" })
 }
+
+// OnlyConditions reports whether the shape reads nothing of the status but its conditions, and not the
+// resourceVersion, which changes with the status.
+func (s Shape) OnlyConditions() bool {
+	return !slices.ContainsFunc(s.paths, func(p Path) bool {
+		switch {
+		case p.rest:
+			return false
+		case len(p.steps) == 0:
+			return true
+		case p.steps[0].name == "status":
+			return len(p.steps) == 1 || p.steps[1].name != "conditions"
+		default:
+			return p.isNoise() && p.steps[1].name == "resourceVersion"
+		}
+	})
+}

@@ -134,6 +134,21 @@ func (c *compilation) compileChange(field string, match *v1alpha1.ChangeMatch) (
 // secrets are never read, except for their metadata.
 var secrets = alarm.Resource{Resource: "secrets"}
 
+// countingMessages are the resources whose status changes with each message. An alarm on it would
+// match because of its own messages, for ever.
+var countingMessages = []string{"alarms", "clusteralarms", "alarmreceivers", "clusteralarmreceivers"}
+
+// checkNeeds refuses fields that an entry or a state must not read.
+func checkNeeds(field string, of alarm.Resource, needs fields.Shape) error {
+	switch {
+	case of.Stream() == secrets.Stream() && !needs.OnlyMetadata():
+		return invalidField(field, "the values of Secrets are never read: use only fields below metadata, such as metadata.labels")
+	case of.Group == v1alpha1.Group && slices.Contains(countingMessages, of.Resource) && !needs.OnlyConditions():
+		return invalidField(field, "the status of "+of.Resource+" changes with each message: use only fields below spec, metadata, and status.conditions")
+	}
+	return nil
+}
+
 func (m *changeMatch) compileFields(field string, match *v1alpha1.ChangeMatch, e *expression) error {
 	m.paths = []fields.Path{fields.DefaultPath()}
 	if match.Fields != nil {
@@ -154,8 +169,8 @@ func (m *changeMatch) compileFields(field string, match *v1alpha1.ChangeMatch, e
 		all = append(all, e.reads...)
 	}
 	m.needs = fields.NewShape(all...)
-	if m.resource.Stream() == secrets.Stream() && !m.needs.OnlyMetadata() {
-		return invalidField(field, "the values of Secrets are never read: name fields below metadata, such as metadata.labels, in fields and expression")
+	if err := checkNeeds(field, m.resource, m.needs); err != nil {
+		return err
 	}
 	for _, path := range all {
 		m.needed = append(m.needed, path.String())

@@ -198,6 +198,8 @@ func TestInvalidChangesAreRefused(t *testing.T) {
 		"all fields of Secrets": {"resource: {resource: secrets}", "spec.changes[0]", "values of Secrets are never read"},
 		"Secrets in CEL":        {"resource: {resource: secrets}, fields: [metadata.labels], expression: 'has(object.data)'", "spec.changes[0]", "values of Secrets are never read"},
 		"the whole Secret":      {"resource: {resource: secrets}, fields: [metadata.labels], expression: 'object == oldObject'", "spec.changes[0]", "values of Secrets are never read"},
+		"the status of alarms":  {"resource: {apiGroup: bongsu.io, resource: alarms}, fields: [status]", "spec.changes[0]", "status of alarms changes with each message"},
+		"a receiver in CEL":     {"resource: {apiGroup: bongsu.io, resource: alarmreceivers}, expression: 'object == oldObject'", "spec.changes[0]", "changes with each message"},
 		"no bool":               {"resource: {apiGroup: apps, resource: deployments}, expression: '1'", "spec.changes[0].expression", "must be bool"},
 		"an unknown variable":   {"resource: {apiGroup: apps, resource: deployments}, expression: 'event.count > 1'", "spec.changes[0].expression", "event"},
 	} {
@@ -211,6 +213,9 @@ func TestInvalidChangesAreRefused(t *testing.T) {
 	}
 	if _, err := compile(t, onChanges(t, "[{resource: {resource: secrets}, fields: [metadata.labels]}]")); err != nil {
 		t.Errorf("labels of Secrets: %v", err)
+	}
+	if _, err := compile(t, onChanges(t, "[{resource: {apiGroup: bongsu.io, resource: alarms}, fields: ['*', 'status.conditions[*].status']}]")); err != nil {
+		t.Errorf("the spec and conditions of Alarms: %v", err)
 	}
 }
 

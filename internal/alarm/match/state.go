@@ -174,10 +174,7 @@ func (c *compilation) compileState(field string, match *v1alpha1.StateMatch) (*S
 	}
 	s.UsesNow, s.reads = s.expression.usesNow, fields.NewShape(s.expression.reads...)
 	s.needs = s.reads
-	if s.Resource.Stream() == secrets.Stream() && !s.needs.OnlyMetadata() {
-		return nil, invalidField(field, "the values of Secrets are never read: use fields below metadata, such as object.metadata.labels, in expression")
-	}
-	return s, nil
+	return s, checkNeeds(field, s.Resource, s.needs)
 }
 
 // usesNow reports whether an expression uses the variable now.

@@ -118,11 +118,12 @@ func TestAStateNeedsTheFieldsThatItsExpressionReads(t *testing.T) {
 func TestInvalidStates(t *testing.T) {
 	const resource = "resource: {apiGroup: apps, resource: deployments}"
 	for states, want := range map[string]string{
-		`[{` + resource + `, expression: object.spec.replicas}]`:                                          "spec.states[0].expression is invalid at column 1: the result is of type dyn: it must be bool",
-		`[{` + resource + `, expression: condition("Ready") == "False"}]`:                                 "spec.states[0].expression is invalid at column 20: found no matching overload",
-		`[{` + resource + `, expression: oldObject.spec.replicas > 0}]`:                                   "spec.states[0].expression is invalid at column 1: undeclared reference",
-		`[{resource: {resource: secrets}, expression: has(object.data.password)}]`:                        "spec.states[0] is invalid: the values of Secrets are never read",
-		`[{` + resource + `, expression: "true"}, {` + resource + `, expression: "true", forSeconds: 5}]`: "spec.states[1] is invalid: spec.states[0] has the same resource and expression",
+		`[{` + resource + `, expression: object.spec.replicas}]`:                                              "spec.states[0].expression is invalid at column 1: the result is of type dyn: it must be bool",
+		`[{` + resource + `, expression: condition("Ready") == "False"}]`:                                     "spec.states[0].expression is invalid at column 20: found no matching overload",
+		`[{` + resource + `, expression: oldObject.spec.replicas > 0}]`:                                       "spec.states[0].expression is invalid at column 1: undeclared reference",
+		`[{resource: {resource: secrets}, expression: has(object.data.password)}]`:                            "spec.states[0] is invalid: the values of Secrets are never read",
+		`[{resource: {apiGroup: bongsu.io, resource: clusteralarms}, expression: object.status.matched > 3}]`: "spec.states[0] is invalid: the status of clusteralarms changes with each message",
+		`[{` + resource + `, expression: "true"}, {` + resource + `, expression: "true", forSeconds: 5}]`:     "spec.states[1] is invalid: spec.states[0] has the same resource and expression",
 	} {
 		_, err := compile(t, withStates(t, states))
 		if err == nil || !strings.Contains(err.Error(), want) {

@@ -365,7 +365,7 @@ func (a *Alarm) Render(ctx context.Context, occ *alarm.Occurrence, known *alarm.
 }
 
 func (a *Alarm) render(ctx context.Context, occ *alarm.Occurrence, vars *variables) (message.Message, error) {
-	title, ofTitle, titleErr := a.title.renderOr(ctx, vars, message.DefaultTitle)
+	title, ofTitle, titleErr := a.title.renderOr(ctx, vars, func(*alarm.Event) string { return "" }) // message.New has the default
 	text, ofText, textErr := a.text.renderOr(ctx, vars, func(*alarm.Event) string { return a.defaultText(occ, &vars.context.Object) })
 	m := message.New(a.ID, occ, vars.context, title, text)
 	m.URLs = slices.Concat(ofTitle, ofText)

@@ -136,7 +136,7 @@ func TestDefaultMessage(t *testing.T) {
 		Version:   "v1",
 		Cluster:   "prod",
 		Alarm:     kube.Key{Kind: alarm.KindClusterAlarm, Name: "test"},
-		Title:     "BackOff: Pod shop/web-0",
+		Title:     "shop/web-0: BackOff (Pod)",
 		Text:      "Back-off restarting failed container app in pod web-0\n12 times since 2026-08-03 09:14:05 UTC, 3 new",
 		Count:     3,
 		FirstSeen: firstSeen,
@@ -182,24 +182,24 @@ func TestDefaultText(t *testing.T) {
 	}{
 		"once": {
 			func(occ *alarm.Occurrence) { occ.Event.Count, occ.Event.Note = 1, "Killed" },
-			"BackOff: Pod shop/web-0", "Killed\nOnce at 2026-08-03 10:44:05 UTC"},
+			"shop/web-0: BackOff (Pod)", "Killed\nOnce at 2026-08-03 10:44:05 UTC"},
 		"one more": {
 			func(occ *alarm.Occurrence) { occ.Event.Note = "Killed" },
-			"BackOff: Pod shop/web-0", "Killed\n12 times since 2026-08-03 09:14:05 UTC, 1 new"},
+			"shop/web-0: BackOff (Pod)", "Killed\n12 times since 2026-08-03 09:14:05 UTC, 1 new"},
 		"all at once": {
 			func(occ *alarm.Occurrence) { occ.Increase, occ.Event.Note = 12, "Killed" },
-			"BackOff: Pod shop/web-0", "Killed\n12 times since 2026-08-03 09:14:05 UTC"},
+			"shop/web-0: BackOff (Pod)", "Killed\n12 times since 2026-08-03 09:14:05 UTC"},
 		"no note": {
 			func(occ *alarm.Occurrence) { occ.Event.Note = "" },
-			"BackOff: Pod shop/web-0", "12 times since 2026-08-03 09:14:05 UTC, 1 new"},
+			"shop/web-0: BackOff (Pod)", "12 times since 2026-08-03 09:14:05 UTC, 1 new"},
 		"no times": {
 			func(occ *alarm.Occurrence) { occ.Event.Note, occ.Event.FirstSeen = "Killed", time.Time{} },
-			"BackOff: Pod shop/web-0", "Killed\n12 times, 1 new"},
+			"shop/web-0: BackOff (Pod)", "Killed\n12 times, 1 new"},
 		"no namespace": {
 			func(occ *alarm.Occurrence) {
 				occ.Event.Note, occ.Event.Regarding = "Up", alarm.Reference{Kind: "Node", Name: "node-0"}
 			},
-			"BackOff: Node node-0", "Up\n12 times since 2026-08-03 09:14:05 UTC, 1 new"},
+			"node-0: BackOff (Node)", "Up\n12 times since 2026-08-03 09:14:05 UTC, 1 new"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := render(t, v1alpha1.AlarmMessage{}, podOccurrence(tc.change), podContext())
@@ -264,7 +264,7 @@ func TestBlankTitleBecomesTheDefault(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := "BackOff: Pod shop/web-0"; got.Title != want {
+	if want := "shop/web-0: BackOff (Pod)"; got.Title != want {
 		t.Errorf("got %q, want %q", got.Title, want)
 	}
 }

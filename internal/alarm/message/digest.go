@@ -39,6 +39,8 @@ type Combiner struct {
 	events   map[eventKey]*Event
 	groups   map[groupKey]*eventGroup
 	objects  int // in all groups
+	// subject is what all Events have in common, once there is one.
+	subject *subject
 	// eventsOf and groupsOf are the numbers of Events and groups of each namespace whose users can
 	// have written them.
 	eventsOf, groupsOf map[string]int
@@ -102,6 +104,11 @@ func (c *Combiner) keepEvent(e *Event) {
 }
 
 func (c *Combiner) addToGroup(e *Event) {
+	about := subjectOf(e)
+	if c.subject != nil {
+		about = c.subject.common(about)
+	}
+	c.subject = &about
 	key := groupKey{reason: e.Reason, kind: e.Regarding.Kind}
 	g, ok := c.groups[key]
 	if !ok {
@@ -109,10 +116,11 @@ func (c *Combiner) addToGroup(e *Event) {
 			return
 		}
 		c.groupsOf[e.author()]++
-		g = &eventGroup{groupKey: key, objects: map[uint64]struct{}{}}
+		g = &eventGroup{groupKey: key, cause: e.Object.Cause, object: objectIn(e), objects: map[uint64]struct{}{}}
 		c.groups[key] = g
 	}
 	g.count += e.Count
+	g.cause = commonClauses(g.cause, e.Object.Cause)
 	object := maphash.Comparable(c.seed, [3]string{e.EventNamespace, e.Regarding.Namespace, e.Regarding.Name})
 	if _, ok := g.objects[object]; !ok && c.objects < maxObjects {
 		g.objects[object] = struct{}{}
@@ -136,7 +144,7 @@ func (c *Combiner) Message() Message {
 		}
 	}
 	groups := slices.SortedFunc(maps.Values(c.groups), compareGroups)
-	d.Title = plaintext.CutRunes(digestTitle(d.Count, groups), MaxTitleLength)
+	d.Title = c.title(groups)
 	d.Text = digestText(d.Count, fairly(groups, firstLines, func(g *eventGroup) string { return g.namespace }))
 	d.Events = listed(fairly(events, firstEvents, func(e Event) string { return e.author() }))
 	return d
@@ -251,6 +259,8 @@ type groupKey struct{ reason, kind string }
 type eventGroup struct {
 	groupKey
 	count int64
+	// cause is what the causes of all Events begin with, or empty. object names the object of the first one.
+	cause, object string
 	// objects are hashes of the distinct objects; names are those of the first ones.
 	objects map[uint64]struct{}
 	names   []string
@@ -317,15 +327,19 @@ func digestText(count int64, groups []*eventGroup) string {
 	return strings.Join(lines, "\n")
 }
 
-// digestTitle returns a title with the most frequent group.
-func digestTitle(count int64, groups []*eventGroup) string {
+// title returns the default title of the combined message, with the most frequent group.
+func (c *Combiner) title(groups []*eventGroup) string {
+	if len(groups) == 0 {
+		return fmt.Sprintf("%d occurrences", c.digest.Count)
+	}
+	first, more := groups[0], c.digest.Count-groups[0].count
 	switch {
-	case len(groups) == 0:
-		return fmt.Sprintf("%d occurrences", count)
-	case groups[0].count == count:
-		return groups[0].String()
+	case more > 0:
+		return titleOf(*c.subject, fmt.Sprintf("%s and %d more", first, more), "")
+	case len(first.objects) == 1:
+		return titleOf(*c.subject, cmp.Or(first.cause, first.reason), first.object)
 	default:
-		return fmt.Sprintf("%d occurrences: %s and %d more", count, groups[0], count-groups[0].count)
+		return titleOf(*c.subject, cmp.Or(first.cause, first.reason), plural(len(first.objects), first.kind))
 	}
 }
 

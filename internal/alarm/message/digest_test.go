@@ -50,7 +50,7 @@ func TestCombineCountsByReasonAndKind(t *testing.T) {
 	want := Message{
 		Version: "v1", Cluster: "prod",
 		Alarm:     kube.Key{Kind: alarm.KindAlarm, Namespace: "shop", Name: "crash"},
-		Title:     "10 occurrences: 8 × BackOff Pod and 2 more",
+		Title:     "shop: 8 × BackOff Pod and 2 more",
 		Text:      "8 × BackOff Pod: shop/web-0, shop/web-2\n2 × Failed Pod: shop/web-1",
 		Count:     10,
 		Digest:    true,
@@ -72,7 +72,7 @@ func TestCombineTitleOfOneReason(t *testing.T) {
 		messageOf("a", "BackOff", "Pod", "web-0", 3, seenLast),
 		messageOf("a", "BackOff", "Pod", "web-1", 4, seenLast),
 	})
-	if want := "7 × BackOff Pod"; got.Title != want {
+	if want := "shop: BackOff (2 pods)"; got.Title != want {
 		t.Errorf("got %q, want %q", got.Title, want)
 	}
 }
@@ -281,8 +281,8 @@ func TestGroupMessageShowsNewAndTotalOccurrences(t *testing.T) {
 		"one more":                       {Group{By: by, Total: 3}, []Part{usual(one)}, 1, "BackOff", "text" + twice + ", 1 new"},
 		"its own text":                   {Group{By: by, Total: 1}, []Part{own(one)}, 1, "BackOff", "text"},
 		"its own text again":             {Group{By: by, Total: 3}, []Part{own(one)}, 1, "BackOff", "text" + twice + ", 1 new"},
-		"several reasons":                {Group{By: by, Total: 3}, []Part{usual(again), usual(other), usual(again)}, 5, "5 occurrences: 4 × BackOff Pod and 1 more", "4 × BackOff Pod: shop/web-0\n1 × Failed Pod: shop/web-1\nLatest: it restarts" + twice},
-		"with a cause":                   {Group{By: by, Total: 3}, []Part{usual(one), usual(caused)}, 2, "2 occurrences: 1 × BackOff Pod and 1 more", "1 × BackOff Pod: shop/web-0\n1 × Failed Pod: shop/web-0\nLatest: text\nCause: no such image" + twice + ", 2 new"},
+		"several reasons":                {Group{By: by, Total: 3}, []Part{usual(again), usual(other), usual(again)}, 5, "shop: 4 × BackOff Pod and 1 more", "4 × BackOff Pod: shop/web-0\n1 × Failed Pod: shop/web-1\nLatest: it restarts" + twice},
+		"with a cause":                   {Group{By: by, Total: 3}, []Part{usual(one), usual(caused)}, 2, "shop/web-0: 1 × BackOff Pod and 1 more", "1 × BackOff Pod: shop/web-0\n1 × Failed Pod: shop/web-0\nLatest: text\nCause: no such image" + twice + ", 2 new"},
 		"its own titles":                 {Group{By: by, Total: 5}, []Part{titled(other), titled(again)}, 3, "web-0 again (3 occurrences)", "2 × BackOff Pod: shop/web-0\n1 × Failed Pod: shop/web-1\nLatest: it restarts\n5 times since 2026-08-03 09:14:05 UTC, 3 new"},
 		"its own title":                  {Group{By: by, Total: 5}, []Part{titled(one), titled(withName(one, "web-1"))}, 2, "BackOff", "2 × BackOff Pod: shop/web-0, shop/web-1\nLatest: text\n5 times since 2026-08-03 09:14:05 UTC, 2 new"},
 		"no readable part":               {Group{By: by, Total: 3}, nil, 2, "2 occurrences", twice[1:] + ", 2 new"},

@@ -38,7 +38,7 @@ func TestTheLatestMessageCountsTheOccurrencesOfAll(t *testing.T) {
 		"of a group":      {[]Message{grouped(3, 6, false, "old"), grouped(3, 9, false, "down")}, 6, "BackOff", "down\n9 times since 2026-08-03 09:14:05 UTC, 6 new", group(9, false)},
 		"a whole group":   {[]Message{grouped(2, 2, false, "old"), grouped(7, 9, false, "down")}, 9, "BackOff", "down\n9 times since 2026-08-03 09:14:05 UTC", first},
 		"resolved":        {[]Message{grouped(1, 8, true, "up"), grouped(1, 9, true, "up again")}, 2, "Resolved: BackOff", "up again\n9 times since 2026-08-03 09:14:05 UTC, 2 new", group(9, true)},
-		"several objects": {[]Message{grouped(3, 5, true, "up"), other}, 7, "Resolved: 7 occurrences: 4 × Failed Pod and 3 more", "4 × Failed Pod: shop/web-1\n3 × BackOff Pod: shop/web-0\n9 times since 2026-08-03 09:14:05 UTC, 7 new", group(9, true)},
+		"several objects": {[]Message{grouped(3, 5, true, "up"), other}, 7, "Resolved: shop: 4 × Failed Pod and 3 more", "4 × Failed Pod: shop/web-1\n3 × BackOff Pod: shop/web-0\n9 times since 2026-08-03 09:14:05 UTC, 7 new", group(9, true)},
 		"without a group": {[]Message{alone(2, "old"), alone(3, "down\n9 times since 2026-08-03 10:44:05 UTC, 3 new\nthreshold")}, 5, "BackOff", "down\n9 times since 2026-08-03 10:44:05 UTC, 5 new\nthreshold", nil},
 		"of two Events":   {[]Message{alone(1, "old"), alone(1, "down\nOnce at 2026-08-03 10:44:05 UTC")}, 2, "BackOff", "down\n2 times since 2026-08-03 10:44:05 UTC", nil},
 		"its own text":    {[]Message{alone(2, "old"), alone(3, "down")}, 5, "BackOff", "down\n5 times since 2026-08-03 10:44:05 UTC", nil},

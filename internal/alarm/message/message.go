@@ -115,8 +115,16 @@ type Reference struct {
 type Object struct {
 	Labels      map[string]string `json:"labels,omitempty"`
 	Annotations map[string]string `json:"annotations,omitempty"`
+	// Owner is the workload that the object belongs to, if it is known.
+	Owner Owner `json:"owner,omitzero"`
 	// Cause is the reason why the object does not work, if it is known.
 	Cause string `json:"cause,omitempty"`
+}
+
+// Owner names a workload in the namespace of an object.
+type Owner struct {
+	Kind string `json:"kind"`
+	Name string `json:"name"`
 }
 
 // Part is the message of one occurrence of a group. Its JSON form is that of the Message, with

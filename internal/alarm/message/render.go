@@ -1,7 +1,6 @@
 package message
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -31,27 +30,24 @@ const timeLayout = "2006-01-02 15:04:05 MST"
 // New returns the message of one occurrence. It cleans and cuts title and text. An empty
 // title becomes the default. If the Event is not in the namespace of the object, the title names both.
 func New(id kube.Key, occ *alarm.Occurrence, known *alarm.Context, title, text string) Message {
-	origin := originOf(foreignNamespace(&occ.Event))
+	event := messageEvent(occ, &known.Object)
+	if title = plaintext.Line(title); title == "" {
+		title = defaultTitle(&event)
+	} else {
+		origin := originOf(event.EventNamespace)
+		title = plaintext.CutRunes(title, MaxTitleLength-len(origin)) + origin
+	}
 	return Message{
 		Version:   Version,
 		Cluster:   plaintext.Line(known.Cluster.Name),
 		Alarm:     id,
-		Title:     plaintext.CutRunes(cmp.Or(plaintext.Line(title), plaintext.Line(DefaultTitle(&occ.Event))), MaxTitleLength-len(origin)) + origin,
+		Title:     title,
 		Text:      plaintext.CutRunes(strings.TrimSpace(plaintext.Clean(text)), MaxTextLength),
 		Count:     occ.Increase,
 		FirstSeen: occ.Event.FirstSeen,
 		LastSeen:  occ.Event.LastSeen,
-		Events:    []Event{messageEvent(occ, &known.Object)},
+		Events:    []Event{event},
 	}
-}
-
-// DefaultTitle says what happened to which object: "BackOff: Pod default/web-0".
-func DefaultTitle(event *alarm.Event) string {
-	name := objectName(event.Regarding.Kind, event.Regarding.Namespace, event.Regarding.Name)
-	if event.Reason == "" { // events.k8s.io requires it, but the older API does not
-		return name
-	}
-	return event.Reason + ": " + name
 }
 
 // foreignNamespace returns the namespace of an Event that is not in the namespace of its object, or
@@ -148,6 +144,7 @@ func messageEvent(occ *alarm.Occurrence, object *alarm.Object) Event {
 		Object: Object{
 			Labels:      fields(object.Metadata.Labels),
 			Annotations: fields(object.Metadata.Annotations),
+			Owner:       Owner{Kind: field(object.Owner.Kind), Name: field(object.Owner.Name)},
 			Cause:       field(object.Cause),
 		},
 		ReportingController: field(event.ReportingController),

@@ -89,7 +89,7 @@ func (l Load) register(factory promauto.Factory) {
 		sizeOf(func(s outbox.Size) int64 { return s.Held }))
 	gauge("parked_occurrences", "Occurrences that wait for an object that cannot be read, once for each alarm.",
 		sizeOf(func(s outbox.Size) int64 { return s.Parked }))
-	gauge("open_groups", "Groups that are open, once for each receiver, also those of which all occurrences were suppressed.",
+	gauge("open_groups", "Groups that are open, once for each receiver. Includes groups without a message, because all occurrences were suppressed.",
 		sizeOf(func(s outbox.Size) int64 { return s.Groups }))
 	gauge("open_windows", "Windows of thresholds that count occurrences.",
 		sizeOf(func(s outbox.Size) int64 { return s.Windows }))

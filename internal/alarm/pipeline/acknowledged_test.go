@@ -129,8 +129,8 @@ func (a *acknowledging) want(d time.Duration, want ...string) {
 }
 
 const (
-	began    = "NodeNotReady: Node node-0"
-	resolved = "Resolved: NodeReady: Node node-0"
+	began    = "node-0: NodeNotReady (Node)"
+	resolved = "Resolved: node-0: NodeReady (Node)"
 	byAna    = "Acknowledged by ana"
 )
 

@@ -44,21 +44,21 @@ func TestCountSinceAndTotalMeanTheSameEverywhere(t *testing.T) {
 		"a group": {
 			spec: v1alpha1.AlarmSpec{Group: group(0), Resolve: resolve}, happens: []int{0, 5, 6, 100, -101, 200},
 			want: []string{
-				"BackOff: Pod shop/web | Once at 00s | 1 of 1", "BackOff: Pod shop/web | 3 times since 00s, 2 new | 2 of 3",
-				"BackOff: Pod shop/web | 4 times since 00s, 1 new | 1 of 4", "Resolved: Ready: Pod shop/web | 4 times since 00s | 0 of 4",
-				"BackOff: Pod shop/web | Once at 200s | 1 of 1",
+				"shop/web: BackOff (Pod) | Once at 00s | 1 of 1", "shop/web: BackOff (Pod) | 3 times since 00s, 2 new | 2 of 3",
+				"shop/web: BackOff (Pod) | 4 times since 00s, 1 new | 1 of 4", "Resolved: shop/web: Ready (Pod) | 4 times since 00s | 0 of 4",
+				"shop/web: BackOff (Pod) | Once at 200s | 1 of 1",
 			},
 			open: 1, matched: 5,
 		},
 		"a resolution and what waits": {
 			spec: v1alpha1.AlarmSpec{Group: group(0), Resolve: resolve}, happens: []int{0, 5, 6, -7},
-			want: []string{"BackOff: Pod shop/web | Once at 00s | 1 of 1", "Resolved: BackOff: Pod shop/web | 3 times since 00s, 2 new | 2 of 3"}, matched: 3,
+			want: []string{"shop/web: BackOff (Pod) | Once at 00s | 1 of 1", "Resolved: shop/web: BackOff (Pod) | 3 times since 00s, 2 new | 2 of 3"}, matched: 3,
 		},
 		"a threshold": {
 			spec: v1alpha1.AlarmSpec{Group: group(0), Threshold: &v1alpha1.AlarmThreshold{Count: 3, WithinSeconds: 600}}, happens: []int{0, 10, 20, 60, 100},
 			want: []string{
-				"BackOff: Pod shop/web | 3 times since 00s, 1 new | 1 of 3", "BackOff: Pod shop/web | 4 times since 00s, 1 new | 1 of 4",
-				"BackOff: Pod shop/web | 5 times since 00s, 1 new | 1 of 5",
+				"shop/web: BackOff (Pod) | 3 times since 00s, 1 new | 1 of 3", "shop/web: BackOff (Pod) | 4 times since 00s, 1 new | 1 of 4",
+				"shop/web: BackOff (Pod) | 5 times since 00s, 1 new | 1 of 5",
 			},
 			open: 5, matched: 5, suppressed: map[Suppression]int64{SuppressedByThreshold: 2},
 		},
@@ -68,25 +68,25 @@ func TestCountSinceAndTotalMeanTheSameEverywhere(t *testing.T) {
 		},
 		"a resolution before the threshold": {
 			spec: v1alpha1.AlarmSpec{Group: group(0), Resolve: resolve, Threshold: &v1alpha1.AlarmThreshold{Count: 2, WithinSeconds: 60}}, happens: []int{0, -20, 30},
-			want: []string{"BackOff: Pod shop/web | 2 times since 00s, 1 new | 1 of 2"},
+			want: []string{"shop/web: BackOff (Pod) | 2 times since 00s, 1 new | 1 of 2"},
 			open: 2, matched: 2, suppressed: map[Suppression]int64{SuppressedByThreshold: 1},
 		},
 		"a mute": {
 			spec: v1alpha1.AlarmSpec{Group: group(0), MuteFrom: at(0), MuteUntil: at(100)}, happens: []int{0, 10, 20, 30, 100},
-			want: []string{"BackOff: Pod shop/web | 5 times since 00s, 1 new | 1 of 5"},
+			want: []string{"shop/web: BackOff (Pod) | 5 times since 00s, 1 new | 1 of 5"},
 			open: 5, matched: 5, suppressed: map[Suppression]int64{SuppressedByMute: 4},
 		},
 		"a mute of an open group": {
 			spec: v1alpha1.AlarmSpec{Group: group(0), Resolve: resolve, MuteFrom: at(50), MuteUntil: at(100)}, happens: []int{0, 60, 70, 110, -120},
 			want: []string{
-				"BackOff: Pod shop/web | Once at 00s | 1 of 1", "BackOff: Pod shop/web | 4 times since 00s, 1 new | 1 of 4",
-				"Resolved: Ready: Pod shop/web | 4 times since 00s | 0 of 4",
+				"shop/web: BackOff (Pod) | Once at 00s | 1 of 1", "shop/web: BackOff (Pod) | 4 times since 00s, 1 new | 1 of 4",
+				"Resolved: shop/web: Ready (Pod) | 4 times since 00s | 0 of 4",
 			},
 			matched: 4, suppressed: map[Suppression]int64{SuppressedByMute: 2},
 		},
 		"no group": {
 			spec: v1alpha1.AlarmSpec{}, happens: []int{0, 10},
-			want:    []string{"BackOff: Pod shop/web | Once at 00s | 1 of 0", "BackOff: Pod shop/web | 2 times since 00s, 1 new | 1 of 0"},
+			want:    []string{"shop/web: BackOff (Pod) | Once at 00s | 1 of 0", "shop/web: BackOff (Pod) | 2 times since 00s, 1 new | 1 of 0"},
 			matched: 2,
 		},
 	} {

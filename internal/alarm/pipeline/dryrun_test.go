@@ -86,17 +86,17 @@ func TestDryRunShowsGroupsAndSuppressedOccurrences(t *testing.T) {
 	}{
 		"single messages": {
 			times: map[string][]int{"web-0": {30, 5}},
-			want:  []string{"web-0 at 5: message 1", "web-0 at 30: message 2", "5s BackOff: Pod shop/web-0", "30s BackOff: Pod shop/web-0"},
+			want:  []string{"web-0 at 5: message 1", "web-0 at 30: message 2", "5s shop/web-0: BackOff (Pod)", "30s shop/web-0: BackOff (Pod)"},
 		},
 		"threshold": {
 			spec:  v1alpha1.AlarmSpec{Threshold: &v1alpha1.AlarmThreshold{Count: 2, WithinSeconds: 10}},
 			times: map[string][]int{"web-0": {5, 20, 25}},
-			want:  []string{"web-0 at 5: threshold", "web-0 at 20: threshold", "web-0 at 25: message 1", "25s BackOff: Pod shop/web-0"},
+			want:  []string{"web-0 at 5: threshold", "web-0 at 20: threshold", "web-0 at 25: message 1", "25s shop/web-0: BackOff (Pod)"},
 		},
 		"mute": {
 			spec:  v1alpha1.AlarmSpec{Mute: []v1alpha1.MuteWindow{{Times: []v1alpha1.MuteTimes{{Start: "22:00", End: "23:00"}}}}},
 			times: map[string][]int{"web-0": {299, 300}},
-			want:  []string{"web-0 at 299: message 1", "web-0 at 300: mute", "4m59s BackOff: Pod shop/web-0"},
+			want:  []string{"web-0 at 299: message 1", "web-0 at 300: mute", "4m59s shop/web-0: BackOff (Pod)"},
 		},
 		"groups": {
 			spec: v1alpha1.AlarmSpec{Group: &v1alpha1.AlarmGroup{
@@ -105,7 +105,7 @@ func TestDryRunShowsGroupsAndSuppressedOccurrences(t *testing.T) {
 			times: map[string][]int{"web-0": {1, 3, 20, 40}, "web-1": {4}},
 			want: []string{
 				"web-0 at 1: message 1", "web-0 at 3: message 1", "web-1 at 4: message 2", "web-0 at 20: message 3", "web-0 at 40: message 3",
-				"7s BackOff: Pod shop/web-0", "10s BackOff: Pod shop/web-1", "1m7s BackOff: Pod shop/web-0",
+				"7s shop/web-0: BackOff (Pod)", "10s shop/web-1: BackOff (Pod)", "1m7s shop/web-0: BackOff (Pod)",
 			},
 		},
 		"resolved by being quiet": {
@@ -116,8 +116,8 @@ func TestDryRunShowsGroupsAndSuppressedOccurrences(t *testing.T) {
 			times: map[string][]int{"web-0": {1, 20, 400}, "web-1": {3590}},
 			want: []string{
 				"web-0 at 1: message 1", "web-0 at 20: message 2", "web-0 at 400: message 4", "web-1 at 3590: message 6",
-				"7s BackOff: Pod shop/web-0", "1m7s BackOff: Pod shop/web-0", "2m1s Resolved: BackOff: Pod shop/web-0",
-				"6m46s BackOff: Pod shop/web-0", "8m21s Resolved: BackOff: Pod shop/web-0", "59m56s BackOff: Pod shop/web-1",
+				"7s shop/web-0: BackOff (Pod)", "1m7s shop/web-0: BackOff (Pod)", "2m1s Resolved: shop/web-0: BackOff (Pod)",
+				"6m46s shop/web-0: BackOff (Pod)", "8m21s Resolved: shop/web-0: BackOff (Pod)", "59m56s shop/web-1: BackOff (Pod)",
 			},
 		},
 		"resolved by another Event": {
@@ -131,7 +131,7 @@ func TestDryRunShowsGroupsAndSuppressedOccurrences(t *testing.T) {
 			times: map[string][]int{"good-0": {1, 350, 600}, "web-0": {10, 20}},
 			want: []string{
 				"web-0 at 10: threshold", "web-0 at 20: message 1", "good-0 at 350: message 2",
-				"26s BackOff: Pod shop/web-0", "5m51s Resolved: BackOff: Pod shop/good-0",
+				"26s shop/web-0: BackOff (Pod)", "5m51s Resolved: shop/good-0: BackOff (Pod)",
 			},
 		},
 	} {

@@ -21,7 +21,7 @@ import (
 )
 
 func TestADeletedAlarmResolvesWhatItReported(t *testing.T) {
-	const begin, end = "BackOff: Pod shop/web | first true | resolved false", "Resolved: web | first false | resolved true"
+	const begin, end = "shop/web: BackOff (Pod) | first true | resolved false", "Resolved: web | first false | resolved true"
 	id := kube.Key{Kind: alarm.KindAlarm, Namespace: "shop", Name: "crashes"}
 	for name, tc := range map[string]struct {
 		during func(all *Alarms, compiled func(uid string) *match.Alarm)

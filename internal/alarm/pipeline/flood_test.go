@@ -180,7 +180,7 @@ func TestFloodOfGroupsIsOneDigestAndTheGroupsContinue(t *testing.T) {
 		t.Fatalf("%d messages, want one before the flood, the first of the flood and a digest", len(messages))
 	}
 	digest := messages[2]
-	if digest.Count != 1_998 || digest.Title != "1998 × BackOff Pod" || digest.Group != nil || digest.Alarm.Name != "crashes" {
+	if digest.Count != 1_998 || digest.Title != "shop: BackOff (999 pods)" || digest.Group != nil || digest.Alarm.Name != "crashes" {
 		t.Errorf("digest %q: count %d, group %+v, alarm %v", digest.Title, digest.Count, digest.Group, digest.Alarm)
 	}
 	if !strings.HasPrefix(digest.Text, "1998 × BackOff Pod: shop/web-") || !strings.HasSuffix(digest.Text, " and 996 more") {

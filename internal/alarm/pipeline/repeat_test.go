@@ -183,7 +183,7 @@ func (a *alerting) firing(want ...string) func() {
 	}
 }
 
-const notReady = "⚠️ NodeNotReady: Node node-0"
+const notReady = "⚠️ node-0: NodeNotReady (Node)"
 
 func TestANodeThatStaysDownKeepsFiringUntilItIsReady(t *testing.T) {
 	for name, between := range map[string]func(a *alerting){

@@ -188,7 +188,7 @@ func (p *Pipeline) adopted(ctx context.Context, state outbox.State, last checkpo
 		if present == "" || all[id] != "" {
 			continue // it waits on, or another list contains it too
 		}
-		adopts, err := p.readAdopts(ctx, present, id)
+		adopts, err := p.Adopts(present, id)
 		if err != nil {
 			return nil, fmt.Errorf("read the namespace of %s: %w", alarm.ReceiverKey(id), err)
 		}
@@ -210,17 +210,6 @@ func awaitedIn(state outbox.State, last checkpoint.Checkpoint) []string {
 		ids = slices.AppendSeq(slices.AppendSeq(ids, maps.Keys(d.Receivers)), maps.Keys(d.Waiting))
 	}
 	return slices.DeleteFunc(ids, func(id string) bool { return !alarm.IsAwaited(id) })
-}
-
-// readAdopts is Config.Adopts. It tries again for half a minute, because the operator ends if a
-// takeover fails.
-func (p *Pipeline) readAdopts(ctx context.Context, id, awaited string) (adopts bool, err error) {
-	backoff := wait.Backoff{Duration: time.Second, Factor: 2, Steps: 6}
-	_ = wait.ExponentialBackoffWithContext(ctx, backoff, func(context.Context) (bool, error) {
-		adopts, err = p.Adopts(id, awaited)
-		return err == nil, nil
-	})
-	return adopts, cmp.Or(err, ctx.Err())
 }
 
 // renamed returns a checkpoint with other IDs of receivers.

@@ -17,13 +17,13 @@ func Allows(receiver *v1alpha1.ClusterAlarmReceiver, namespace map[string]string
 	return err == nil && selector.Matches(labels.Set(namespace))
 }
 
-// NotAllowed is the error for a ClusterAlarmReceiver that the Alarms of a namespace may not
-// use.
+// NotAllowed is the error for a ClusterAlarmReceiver that does not exist, or that the Alarms of a
+// namespace may not use. It is the same for both: otherwise, tenants could find out which names exist.
 func NotAllowed(receiver, namespace string) *ConfigError {
 	return &ConfigError{
-		Reason: v1alpha1.ReasonNotAllowed,
-		Message: fmt.Sprintf("ClusterAlarmReceiver %s does not allow Alarms of namespace %s: "+
-			"ask an administrator to select the namespace in its spec.allowedNamespaces, or use an AlarmReceiver",
+		Reason: v1alpha1.ReasonReceiverNotFound,
+		Message: fmt.Sprintf("ClusterAlarmReceiver %s does not exist, or does not allow Alarms of namespace %s: "+
+			"correct spec.receivers, or ask an administrator to select the namespace in spec.allowedNamespaces of the receiver",
 			receiver, namespace),
 	}
 }

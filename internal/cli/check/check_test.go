@@ -174,7 +174,7 @@ func TestSurplusPermissionsAreNamed(t *testing.T) {
 		return o
 	}
 	bind("bongsu-receiver-secrets")
-	g.Expect(surplus()).To(BeEmpty(), "docs/install.md tells administrators to bind it")
+	g.Expect(surplus()).To(BeEmpty(), "docs/install.md says to bind it")
 	o := bind("cluster-admin")
 	g.Expect(surplus()).To(ContainSubstring("RoleBinding " + namespace + "/cluster-admin ("))
 	g.Expect(c.Client.Delete(t.Context(), o)).To(Succeed())

@@ -25,30 +25,30 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(cluster.Main(m)) }
 
-// expected are the messages on the terminal: the reason, the object and the alarm.
+// expected are the messages on the terminal: the object or its owner, the cause or the reason, and the alarm.
 var expected = []string{
 	`NodeReady: spot-1 joined local  \(local, ClusterAlarm node-joined\)`,
 	`m6i.xlarge in local-[abc]: 4 CPUs, 16Gi of memory, 110 pods`,
 	`local has \d nodes now`,
-	`NodeNotReady: Node spot-2  \(local, ClusterAlarm node-not-ready\)`,
-	`Created: Pod shop/web-\S+  \(local, ClusterAlarm container-created\)`,
-	`Started: Pod shop/web-\S+  \(local, ClusterAlarm container-started\)`,
-	`Killing: Pod shop/web-\S+  \(local, ClusterAlarm container-killing\)`,
-	`SuccessfulCreate: ReplicaSet shop/web-\S+  \(local, ClusterAlarm replicaset-create\)`,
-	`SuccessfulDelete: ReplicaSet shop/web-\S+  \(local, ClusterAlarm replicaset-delete\)`,
-	`ScalingReplicaSet: Deployment shop/web  \(local, ClusterAlarm deployment-scaling\)`,
-	`SuccessfulRescale: HorizontalPodAutoscaler shop/web  \(local, ClusterAlarm autoscaler-rescale\)`,
-	`FailedScheduling: Pod shop/forecast  \(local, ClusterAlarm scheduling-failed\)`,
-	`BackOff: Pod shop/payments  \(local, ClusterAlarm crash\)`,
+	`spot-2: NodeNotReady \(Node\)  \(local, ClusterAlarm node-not-ready\)`,
+	`shop/web: Created \(Pod web-\S+\)  \(local, ClusterAlarm container-created\)`,
+	`shop/web: Started \(Pod web-\S+\)  \(local, ClusterAlarm container-started\)`,
+	`shop/web: Killing \(Pod web-\S+\)  \(local, ClusterAlarm container-killing\)`,
+	`shop/web: SuccessfulCreate \(ReplicaSet web-\S+\)  \(local, ClusterAlarm replicaset-create\)`,
+	`shop/web: SuccessfulDelete \(ReplicaSet web-\S+\)  \(local, ClusterAlarm replicaset-delete\)`,
+	`shop/web: ScalingReplicaSet \(Deployment\)  \(local, ClusterAlarm deployment-scaling\)`,
+	`shop/web: SuccessfulRescale \(HorizontalPodAutoscaler\)  \(local, ClusterAlarm autoscaler-rescale\)`,
+	`shop/forecast: no node can take the pod.* \(Pod\)  \(local, ClusterAlarm scheduling-failed\)`,
+	`shop/payments: container "payments" was killed because .* \(Pod\)  \(local, ClusterAlarm crash\)`,
 	`Cause: container "payments" was killed because it used more memory than its limit of 256Mi: `,
-	`BackOff: Pod team-a/report  \(local, ClusterAlarm image-pull\)`,
-	`Failed: Pod team-a/report  \(local, Alarm team-a/namespace-warnings\)`,
-	`Updated: Deployment shop/web  \(local, ClusterAlarm replicas-changed\)`,
+	`team-a/report: image ".*" of container "report" cannot be pulled.* \(Pod\)  \(local, ClusterAlarm image-pull\)`,
+	`team-a/report: image ".*" of container "report" cannot be pulled.* \(Pod\)  \(local, Alarm team-a/namespace-warnings\)`,
+	`shop/web: Updated \(Deployment\)  \(local, ClusterAlarm replicas-changed\)`,
 	`replicas: 3 -> 1 \(by \S+\)`,
-	`Updated: Deployment shop/web  \(local, ClusterAlarm image-changed\)`,
+	`shop/web: Updated \(Deployment\)  \(local, ClusterAlarm image-changed\)`,
 	`image of container web: \S+:1\.4 -> \S+:1\.5 \(by \S+\)`,
 	`ClusterRoleBinding demo-admins grants cluster-admin  \(local, ClusterAlarm cluster-admin-granted\)`,
-	`HealthCheckUnreachable: AppService shop/status  \(local, ClusterAlarm appservice-health\)`,
+	`shop/status: HealthCheckUnreachable \(AppService\)  \(local, ClusterAlarm appservice-health\)`,
 }
 
 // TestDemo runs the whole demo with both commands. It checks that the demo ends with success,
@@ -161,12 +161,12 @@ func checkOutput(t *testing.T, text string) {
 // reasons, not alarms. Only namespace-warnings reports the reason Failed.
 var inSlack = []string{
 	`NodeReady: spot-1|NodeReady Node`,
-	`\bCreated:? Pod`,
-	`\bSuccessfulRescale:? HorizontalPodAutoscaler`,
-	`\bBackOff:? Pod`,
-	`\bFailedScheduling:? Pod`,
-	`\bFailed:? Pod`,
-	`\bNodeNotReady:? Node`,
+	`\bCreated \(?Pod`,
+	`\bSuccessfulRescale \(?HorizontalPodAutoscaler`,
+	`Back-off restarting|\bBackOff Pod`,
+	`no node can take the pod|\bFailedScheduling Pod`,
+	`Failed to pull image|\bFailed Pod`,
+	`\bNodeNotReady \(?Node`,
 }
 
 func checkSlack(t *testing.T, slack *sink.Sink) {

@@ -359,6 +359,8 @@ var knownFields = []struct {
 	{parsePattern("** lastUpdateTime"), rankBookkeeping, ""},
 	{parsePattern("** lastHeartbeatTime"), rankBookkeeping, ""},
 	{parsePattern("** lastProbeTime"), rankBookkeeping, ""},
+	{parsePattern("** imageID"), rankBookkeeping, ""},
+	{parsePattern("** containerID"), rankBookkeeping, ""},
 	{parsePattern("status startTime"), rankBookkeeping, ""},
 	{parsePattern("status hostIP"), rankBookkeeping, ""},
 	{parsePattern("status hostIPs"), rankBookkeeping, ""},

@@ -36,6 +36,11 @@ func TestSummary(t *testing.T) {
 			`{kind: Pod, spec: {nodeName: node-1, containers: [{name: app, image: "a:2"}]}}`,
 			"image app a:1 -> a:2, node <none> -> node-1",
 		},
+		"a container restarts": {
+			`{kind: Pod, status: {containerStatuses: [{name: app, imageID: "", containerID: "a", restartCount: 0}]}}`,
+			`{kind: Pod, status: {containerStatuses: [{name: app, imageID: "sha256:1", containerID: "b", restartCount: 1}]}}`,
+			"restarts 0 -> 1",
+		},
 		"a condition, with reason and message": {
 			`{status: {conditions: [{type: Available, status: "True", lastTransitionTime: "1"}]}}`,
 			`{status: {conditions: [{type: Available, status: "False", reason: NoPods, message: none is ready, lastTransitionTime: "2"}]}}`,

@@ -3,8 +3,10 @@ package alarms_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -137,7 +139,7 @@ func TestAProblemOfAnAlarmIsReportedUntilItIsCorrected(t *testing.T) {
 			spec: func(s *scene) string {
 				return "match: [{reasons: [Never]}]\nreceivers: [{kind: ClusterAlarmReceiver, name: " + s.namespace + "}]"
 			},
-			reason:  v1alpha1.ReasonNotAllowed,
+			reason:  v1alpha1.ReasonReceiverNotFound,
 			message: "spec.allowedNamespaces",
 			heal:    func(s *scene) { s.patch(s.clusterReceiver(), `{"spec":{"allowedNamespaces":{}}}`) },
 		},
@@ -148,7 +150,7 @@ func TestAProblemOfAnAlarmIsReportedUntilItIsCorrected(t *testing.T) {
 			spec: func(s *scene) string {
 				return "match: [{reasons: [Never]}]\nreceivers: [{kind: ClusterAlarmReceiver, name: " + s.namespace + "}]"
 			},
-			reason:  v1alpha1.ReasonNotAllowed,
+			reason:  v1alpha1.ReasonReceiverNotFound,
 			message: "does not allow Alarms of namespace test-",
 			heal: func(s *scene) {
 				s.patch(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.namespace}}, `{"metadata":{"labels":{"team":"a"}}}`)
@@ -186,6 +188,19 @@ func TestAProblemOfAnAlarmIsReportedUntilItIsCorrected(t *testing.T) {
 	}
 }
 
+func TestAnAlarmDoesNotTellWhichClusterAlarmReceiversExist(t *testing.T) {
+	s := newScene(t)
+	s.create("ClusterAlarmReceiver", s.namespace, "log: {}")
+	message := func(alarm, receiver string) string {
+		s.create("Alarm", alarm, "match: [{reasons: [Never]}]\nreceivers: [{kind: ClusterAlarmReceiver, name: "+receiver+"}]")
+		return strings.ReplaceAll(s.ExpectNotReady(t, s.alarm(alarm), v1alpha1.ReasonReceiverNotFound), receiver, "NAME")
+	}
+	absent := "no-" + s.namespace
+	if diff := cmp.Diff(strings.ReplaceAll(message("a", absent), s.namespace, "NAME"), message("b", s.namespace)); diff != "" {
+		t.Error(diff)
+	}
+}
+
 func TestAnAlarmNamesAllReceiversThatItCannotUse(t *testing.T) {
 	s := newScene(t)
 	s.create("ClusterAlarmReceiver", s.namespace, "log: {}")
@@ -195,7 +210,7 @@ func TestAnAlarmNamesAllReceiversThatItCannotUse(t *testing.T) {
 	s.create("Alarm", "it", `match: [{reasons: [Never]}]
 receivers: [{name: a}, {name: good}, {name: b}, {name: a}, {name: b}, {name: slack}, {kind: ClusterAlarmReceiver, name: `+s.namespace+`}, {name: c}, {name: d}]`)
 	const want = "AlarmReceiver a does not exist: create it, or correct spec.receivers; also correct " +
-		"AlarmReceiver b (ReceiverNotFound), AlarmReceiver slack (SecretNotFound), ClusterAlarmReceiver %s (NotAllowed), " +
+		"AlarmReceiver b (ReceiverNotFound), AlarmReceiver slack (SecretNotFound), ClusterAlarmReceiver %s (ReceiverNotFound), " +
 		"AlarmReceiver c (ReceiverNotFound), AlarmReceiver d (ReceiverNotFound)"
 	NewWithT(t).Expect(s.ExpectNotReady(t, s.alarm("it"), v1alpha1.ReasonReceiverNotFound)).To(Equal(fmt.Sprintf(want, s.namespace)))
 }

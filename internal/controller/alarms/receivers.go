@@ -159,11 +159,8 @@ func (r *Reconciler) resolve(ctx context.Context, key kube.Key, namespace string
 		object = &v1alpha1.ClusterAlarmReceiver{}
 	}
 	err := r.client.Get(ctx, key.NamespacedName(), object)
-	if apierrors.IsNotFound(err) {
-		return !cluster || namespace == "", newProblem(v1alpha1.ReasonReceiverNotFound,
-			"%s %s does not exist: create it, or correct spec.receivers", key.Kind, key.Name), nil
-	}
-	if err != nil {
+	missing := apierrors.IsNotFound(err)
+	if err != nil && !missing {
 		return false, problem{}, err
 	}
 	if cluster && namespace != "" {
@@ -171,10 +168,13 @@ func (r *Reconciler) resolve(ctx context.Context, key kube.Key, namespace string
 		if err != nil {
 			return false, problem{}, err
 		}
-		if !allowed {
+		if missing || !allowed {
 			refused := receiver.NotAllowed(key.Name, namespace)
 			return false, newProblem(refused.Reason, "%s", refused.Message), nil
 		}
+	}
+	if missing {
+		return true, newProblem(v1alpha1.ReasonReceiverNotFound, "%s %s does not exist: create it, or correct spec.receivers", key.Kind, key.Name), nil
 	}
 	return true, unready(key, namespace, object.AlarmStatus()), nil
 }

@@ -360,7 +360,7 @@ func TestAMessageWhoseBodyFailsIsSentAndReported(t *testing.T) {
 	s.happen()
 	g := NewWithT(t)
 	g.Eventually(s.sink.Accepted).Should(HaveLen(1))
-	g.Expect(string(s.sink.Accepted()[0].Body)).To(Equal(`{"text": "BackOff: Pod ` + s.namespace + `/web-0", "second": "<spec.webhook.body: index out of bounds: 1>"}`))
+	g.Expect(string(s.sink.Accepted()[0].Body)).To(Equal(`{"text": "` + s.namespace + `/web-0: BackOff (Pod)", "second": "<spec.webhook.body: index out of bounds: 1>"}`))
 	s.ExpectWarning(t, receiver, v1alpha1.ReasonExpressionFailed, "clusteralarmreceiver-controller")
 }
 

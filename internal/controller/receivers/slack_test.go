@@ -94,7 +94,7 @@ func TestANodeThatIsReadyAgainResolvesItsMessage(t *testing.T) {
 	g.Eventually(w.Shown).Should(HaveLen(1))
 	s.event(metav1.NamespaceDefault, node, "NodeReady")
 	root := func() slackserver.Message { return w.Shown()[0] }
-	g.Eventually(root).WithTimeout(2 * time.Minute).Should(HaveField("Text", HavePrefix("✅ Resolved: NodeReady: Node ")))
+	g.Eventually(root).WithTimeout(2 * time.Minute).Should(HaveField("Text", HavePrefix("✅ Resolved: "+s.namespace+": NodeReady (Node)")))
 	m := root()
 	g.Expect(m.Reads()).To(ContainSubstring("2 times since"))
 	g.Expect(m.Edits).To(Equal(1))

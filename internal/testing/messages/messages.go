@@ -77,9 +77,9 @@ func Shows(t *testing.T, body []byte, texts, not []string) {
 // Grouped returns a message of a group. If resolved, it is the message that resolves the
 // group and contains a Normal Event.
 func Grouped(total int64, resolved bool) message.Message {
-	m := New("BackOff: Pod shop/web-0", "Back-off restarting failed container")
+	m := New("shop/web-0: BackOff (Pod)", "Back-off restarting failed container")
 	if resolved {
-		m.Title, m.Text = "Resolved: Recovered: Pod shop/web-0", "in force again"
+		m.Title, m.Text = "Resolved: shop/web-0: Recovered (Pod)", "in force again"
 		m.Events[0].Type, m.Events[0].Reason = "Normal", "Recovered"
 	}
 	m.Text += fmt.Sprintf("\n%d times since 2026-11-20 11:00:00 UTC", total)
@@ -92,14 +92,14 @@ func Grouped(total int64, resolved bool) message.Message {
 
 // Kinds returns one message of each kind, by the name of its golden file.
 func Kinds() map[string]message.Message {
-	normal := New("NodeReady: Node node-7", "Node node-7 status is now: NodeReady")
+	normal := New("node-7: NodeReady (Node)", "Node node-7 status is now: NodeReady")
 	normal.Alarm = kube.Key{Kind: "ClusterAlarm", Name: "nodes"}
 	normal.Count, normal.FirstSeen, normal.Events[0].Type = 1, Noon, "Normal"
 	digest := New("1204 occurrences: 1200 × BackOff Pod and 4 more", "1200 × BackOff Pod: shop/web-0, shop/web-1 and 38 more\n4 × NodeReady Node: node-7")
 	digest.Alarm, digest.Digest, digest.Count = kube.Key{}, true, 1204
 	return map[string]message.Message{
 		"normal":   normal,
-		"warning":  New("BackOff: Pod shop/web-0", "Back-off restarting failed container\n4 times since 2026-11-20 11:00:00 UTC"),
+		"warning":  New("shop/web-0: BackOff (Pod)", "Back-off restarting failed container\n4 times since 2026-11-20 11:00:00 UTC"),
 		"digest":   digest,
 		"hostile":  New("<!channel> *bold* `code` & <@U012>", "@here #general <https://evil.example|click> ```block``` &lt; \x1b[31mred\x00 \u202egnp.exe\r\nsecond & last"),
 		"empty":    {},

@@ -98,7 +98,7 @@ func newColors(on bool) colors {
 
 // Render returns lines like
 //
-//	2026-11-20 19:02:11Z ! BackOff: Pod shop/web-0  (prod, Alarm shop/crashes)
+//	2026-11-20 19:02:11Z ! shop/web-0: BackOff (Pod)  (prod, Alarm shop/crashes)
 //	    Back-off restarting failed container
 func (n *Notifier) Render(m message.Message) ([]byte, error) {
 	var b strings.Builder

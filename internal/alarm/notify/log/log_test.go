@@ -26,15 +26,15 @@ func newMessage(title, text string) message.Message {
 }
 
 func TestSendWritesReadableLines(t *testing.T) {
-	normal := newMessage("NodeReady: Node node-7", "")
+	normal := newMessage("node-7: NodeReady (Node)", "")
 	normal.Events[0].Type, normal.Alarm = "Normal", kube.Key{Kind: "ClusterAlarm", Name: "nodes"}
 	for name, tc := range map[string]struct {
 		message message.Message
 		want    string
 	}{
-		"warning": {newMessage("BackOff: Pod shop/web-0", "Back-off restarting\n4 times"),
-			"2026-11-20 12:00:00Z ! BackOff: Pod shop/web-0  (prod, Alarm shop/crashes)\n    Back-off restarting\n    4 times\n"},
-		"normal":   {normal, "2026-11-20 12:00:00Z * NodeReady: Node node-7  (prod, ClusterAlarm nodes)\n"},
+		"warning": {newMessage("shop/web-0: BackOff (Pod)", "Back-off restarting\n4 times"),
+			"2026-11-20 12:00:00Z ! shop/web-0: BackOff (Pod)  (prod, Alarm shop/crashes)\n    Back-off restarting\n    4 times\n"},
+		"normal":   {normal, "2026-11-20 12:00:00Z * node-7: NodeReady (Node)  (prod, ClusterAlarm nodes)\n"},
 		"forgery":  {newMessage("a\n2026-11-20 12:00:00Z * forged", "\x1b[2Jb\r\n2026 forged\x00"), "2026-11-20 12:00:00Z ! a 2026-11-20 12:00:00Z * forged  (prod, Alarm shop/crashes)\n    [2Jb\n    2026 forged\n"},
 		"no title": {newMessage(" ", ""), "2026-11-20 12:00:00Z ! Alarm  (prod, Alarm shop/crashes)\n"},
 	} {

@@ -2,6 +2,7 @@ package webhook_test
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -21,14 +22,14 @@ func TestABodyOfOnesOwnIsSentWithItsMethodAndContentType(t *testing.T) {
 		method, contentType string
 		body                string
 	}{
-		"default": {request(`{"text": "${message.title}"}`), http.MethodPost, "application/json", `{"text": "BackOff: Pod shop/web-0"}`},
+		"default": {request(`{"text": "${message.title}"}`), http.MethodPost, "application/json", fmt.Sprintf(`{"text": %q}`, example().Title)},
 		"another type of JSON": {
 			v1alpha1.WebhookRequest{Body: `[${message.count}]`, ContentType: "application/vnd.api+json; charset=utf-8", Method: "PUT"},
 			http.MethodPut, "application/vnd.api+json; charset=utf-8", `[1]`,
 		},
 		"text": {
 			v1alpha1.WebhookRequest{Body: `"${message.title}"`, ContentType: "text/plain", Method: "PATCH"},
-			http.MethodPatch, "text/plain", `"BackOff: Pod shop/web-0"`,
+			http.MethodPatch, "text/plain", `"` + example().Title + `"`,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -51,7 +51,7 @@ func example() message.Message {
 	return message.Message{
 		Version: message.Version, Cluster: "prod",
 		Alarm: kube.Key{Kind: "Alarm", Namespace: "shop", Name: "crashes"},
-		Title: "BackOff: Pod shop/web-0",
+		Title: `shop/web: container "app" was killed because it used more memory than its limit of 64Mi (Pod web-0)`,
 		Text:  "Back-off restarting failed container\nCause: " + cause + "\n4 times since 2026-11-20 11:00:00 UTC, 1 new",
 		Count: 1, FirstSeen: hourAgo, LastSeen: noon,
 		Events: []message.Event{{
@@ -60,7 +60,7 @@ func example() message.Message {
 			Regarding: message.Reference{
 				APIVersion: "v1", Kind: "Pod", Namespace: "shop", Name: "web-0", UID: "5a8f1c1e-0f6c-4a52-9d5c-1f1a4b8e2f00",
 			},
-			Object:              message.Object{Labels: map[string]string{"app": "web"}, Cause: cause},
+			Object:              message.Object{Labels: map[string]string{"app": "web"}, Owner: message.Owner{Kind: "StatefulSet", Name: "web"}, Cause: cause},
 			ReportingController: "kubelet",
 		}},
 	}

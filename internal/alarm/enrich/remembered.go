@@ -1,0 +1,96 @@
+package enrich
+
+import (
+	"sync"
+	"time"
+
+	"github.com/hashicorp/golang-lru/v2/simplelru"
+
+	"github.com/bongsu-io/bongsu/internal/alarm"
+)
+
+const (
+	// rememberTTL is how long an object is known after it was read, if it is gone.
+	rememberTTL = time.Minute
+	// maxRemembered limits the objects that are known, in bytes.
+	maxRemembered = 8 << 20
+	// maxNamespaceRemembered limits those of one namespace, and the cluster-scoped ones, in bytes.
+	maxNamespaceRemembered = 1 << 20
+	// objectSize is the memory of an object without its metadata, in bytes.
+	objectSize = 1 << 10
+)
+
+// remembered keeps the objects that were read, without their causes, until rememberTTL. A namespace
+// that uses all of its bytes gets no more. If all bytes are used, the oldest objects are forgotten.
+// It is safe for concurrent use.
+type remembered struct {
+	mu      sync.Mutex
+	objects *simplelru.LRU[cacheKey, rememberedObject] // the oldest first
+	bytes   int
+	// bytesOf are the bytes of each namespace.
+	bytesOf map[string]int
+}
+
+type rememberedObject struct {
+	alarm.Object
+	at   time.Time
+	size int
+}
+
+func newRemembered() *remembered {
+	r := &remembered{bytesOf: map[string]int{}}
+	r.objects, _ = simplelru.NewLRU(maxRemembered/objectSize, r.forgotten) // fails only for a size of 0
+	return r
+}
+
+// get returns an object that was read within rememberTTL.
+func (r *remembered) get(key cacheKey) (alarm.Object, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	found, ok := r.objects.Peek(key)
+	if !ok || time.Since(found.at) > rememberTTL {
+		return alarm.Object{}, false
+	}
+	return found.Object, true
+}
+
+// add remembers an object instead of what was known before.
+func (r *remembered) add(key cacheKey, object alarm.Object) {
+	object.Cause = "" // it was that of another Event
+	size := objectSize + sizeOf(object.Metadata.Labels) + sizeOf(object.Metadata.Annotations)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.objects.Remove(key)
+	for r.oldestIsOver() {
+		r.objects.RemoveOldest()
+	}
+	if r.bytesOf[key.Namespace]+size > maxNamespaceRemembered {
+		return
+	}
+	for r.bytes+size > maxRemembered {
+		r.objects.RemoveOldest()
+	}
+	r.bytes += size
+	r.bytesOf[key.Namespace] += size
+	r.objects.Add(key, rememberedObject{object, time.Now(), size})
+}
+
+func (r *remembered) oldestIsOver() bool {
+	_, oldest, ok := r.objects.GetOldest()
+	return ok && time.Since(oldest.at) > rememberTTL
+}
+
+// forgotten is called for each object that is removed. The caller holds r.mu.
+func (r *remembered) forgotten(key cacheKey, object rememberedObject) {
+	r.bytes -= object.size
+	if r.bytesOf[key.Namespace] -= object.size; r.bytesOf[key.Namespace] == 0 {
+		delete(r.bytesOf, key.Namespace)
+	}
+}
+
+func sizeOf(m map[string]string) (size int) {
+	for key, value := range m {
+		size += len(key) + len(value)
+	}
+	return size
+}
