@@ -125,7 +125,7 @@ type ExecCheck struct {
 // +kubebuilder:validation:XValidation:rule="has(self.exec) != has(self.httpGet)",message="set exactly one of exec and httpGet"
 // +kubebuilder:validation:XValidation:rule="!has(self.httpGet) || !has(self.httpGet.host) || self.httpGet.host.size() == 0",message="httpGet.host is not supported, because a check always connects to the pod: remove it"
 // +kubebuilder:validation:XValidation:rule="!has(self.transport) || self.transport == 'PodIP' || has(self.httpGet)",message="transport is for httpGet only: remove it"
-// +kubebuilder:validation:XValidation:rule="self.timeoutSeconds <= self.periodSeconds",message="timeoutSeconds must not be more than periodSeconds"
+// +kubebuilder:validation:XValidation:rule="self.timeoutSeconds <= self.periodSeconds",message="timeoutSeconds (1 if unset) must not be more than periodSeconds (10 if unset): lower timeoutSeconds, or raise periodSeconds"
 // +kubebuilder:validation:XValidation:rule="!has(self.maxRestartsPerHour) || has(self.remedy) && self.remedy == 'Restart'",message="maxRestartsPerHour is for remedy Restart only: remove it, or set remedy"
 type HealthCheck struct {
 	// exec runs a command in the pod. You must be allowed to create pods/exec.
@@ -527,7 +527,7 @@ type AppServiceStatus struct {
 // +kubebuilder:printcolumn:name="UP-TO-DATE",type=integer,JSONPath=`.status.updatedReplicas`
 // +kubebuilder:printcolumn:name="UNHEALTHY",type=integer,priority=1,JSONPath=`.status.unhealthy`
 // +kubebuilder:printcolumn:name="AGE",type=date,JSONPath=`.metadata.creationTimestamp`
-// +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 52 && self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",message="metadata.name must be a DNS label of at most 52 characters that begins with a letter: choose another name"
+// +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 52 && self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",fieldPath=".metadata.name",message="must be a DNS label of at most 52 characters that begins with a letter: choose another name"
 type AppService struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`

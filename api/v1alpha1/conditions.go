@@ -240,6 +240,9 @@ const (
 	// ReasonCulled: the notebook was idle for spec.culling.idleTimeoutSeconds. To start it
 	// again, set spec.suspend to false.
 	ReasonCulled = "Culled"
+	// ReasonCulledFailing: the notebook failed for spec.culling.failingSeconds. To start it
+	// again, correct the cause in status.lastFailure, and set spec.suspend to false.
+	ReasonCulledFailing = "CulledFailing"
 	// ReasonNotSuspended: spec.suspend is false.
 	ReasonNotSuspended = "NotSuspended"
 	// ReasonNotStalled: nothing blocks the object.
@@ -283,6 +286,9 @@ const (
 	ReasonNotProbed = "NotProbed"
 	// ReasonIdleWarning: the notebook will be culled soon. Only Events have this reason.
 	ReasonIdleWarning = "IdleWarning"
+	// ReasonFailingWarning: the notebook will be stopped soon because it fails. Only Events
+	// have this reason.
+	ReasonFailingWarning = "FailingWarning"
 )
 
 // Conditions of AppService that Jupyter does not have.

@@ -25,9 +25,13 @@ const LabelJupyter = Group + "/jupyter"
 // An object that outlives its owner has no owner reference, which would cause its deletion.
 const AnnotationOwnerUID = Group + "/owner-uid"
 
-// AnnotationCulledAt contains the time when a Jupyter was suspended because it was idle, in
-// RFC 3339. It is removed when the Jupyter is resumed.
-const AnnotationCulledAt = Group + "/culled-at"
+// AnnotationCulledAt contains the time when a Jupyter was suspended by culling, in RFC 3339.
+// AnnotationCulledReason contains why: [ReasonCulledFailing], or nothing if the notebook was
+// idle. They are removed when the Jupyter is resumed.
+const (
+	AnnotationCulledAt     = Group + "/culled-at"
+	AnnotationCulledReason = Group + "/culled-reason"
+)
 
 // WhenDeleted determines what happens to a claim when its owner is deleted.
 //
@@ -146,12 +150,13 @@ const (
 	CullingActivityServer CullingActivity = "Server"
 )
 
-// JupyterCulling stops an idle notebook by setting spec.suspend. Its claim stays. If this
-// object is set, even to {}, culling is on.
+// JupyterCulling stops an idle notebook by setting spec.suspend, and one that fails if
+// failingSeconds is set. Its claim stays. If this object is set, even to {}, culling is on.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.openTerminalSeconds) || self.activity == 'KernelsAndTerminals'",message="openTerminalSeconds is for activity KernelsAndTerminals only: set this activity, or remove openTerminalSeconds"
-// +kubebuilder:validation:XValidation:rule="self.timeoutSeconds < self.periodSeconds",message="timeoutSeconds must be less than periodSeconds"
-// +kubebuilder:validation:XValidation:rule="self.warningSeconds < self.idleTimeoutSeconds",message="warningSeconds must be less than idleTimeoutSeconds"
+// +kubebuilder:validation:XValidation:rule="self.timeoutSeconds < self.periodSeconds",message="timeoutSeconds (5 if unset) must be less than periodSeconds (60 if unset): lower timeoutSeconds, or raise periodSeconds"
+// +kubebuilder:validation:XValidation:rule="!has(self.warningSeconds) || self.warningSeconds < self.idleTimeoutSeconds",message="warningSeconds must be less than idleTimeoutSeconds (3600 if unset): lower warningSeconds, or raise idleTimeoutSeconds"
+// +kubebuilder:validation:XValidation:rule="!has(self.warningSeconds) || !has(self.failingSeconds) || self.warningSeconds < self.failingSeconds",message="warningSeconds must be less than failingSeconds: lower warningSeconds, or raise failingSeconds"
 type JupyterCulling struct {
 	// activity determines what counts as use: Kernels, KernelsAndTerminals or Server. A busy
 	// kernel always counts. KernelsAndTerminals also counts open terminals, for a limited
@@ -178,9 +183,9 @@ type JupyterCulling struct {
 	IdleTimeoutSeconds int32 `json:"idleTimeoutSeconds,omitempty"`
 
 	// warningSeconds is how long before the stop a Warning Event announces it, in seconds.
-	// From 0 to 86,400, and less than idleTimeoutSeconds. Default: 300.
+	// From 0 to 86,400, and less than idleTimeoutSeconds and failingSeconds. If unset, it is
+	// 300, or half of the other time if this is less.
 	// +optional
-	// +default=300
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=86400
 	WarningSeconds *int32 `json:"warningSeconds,omitempty"`
@@ -209,6 +214,14 @@ type JupyterCulling struct {
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=100
 	FailureThreshold int32 `json:"failureThreshold,omitempty"`
+
+	// failingSeconds is how long a notebook may fail before it is stopped, in seconds, counted
+	// from status.failingSince. It then no longer requests resources, such as a GPU. From 60 to
+	// 2,592,000 (30 days). If unset, a notebook that fails is not stopped.
+	// +optional
+	// +kubebuilder:validation:Minimum=60
+	// +kubebuilder:validation:Maximum=2592000
+	FailingSeconds *int32 `json:"failingSeconds,omitempty"`
 }
 
 // JupyterUpdateType determines when a change is applied to a running notebook.
@@ -390,6 +403,11 @@ type JupyterStatus struct {
 	// +optional
 	CullTime *metav1.Time `json:"cullTime,omitempty"`
 
+	// failingCullTime is when the notebook will be stopped because it fails, unless it runs
+	// again before. A Warning has announced it.
+	// +optional
+	FailingCullTime *metav1.Time `json:"failingCullTime,omitempty"`
+
 	// lastProbe is the result of the last probe of the server's activity.
 	// +optional
 	LastProbe *ProbeResult `json:"lastProbe,omitempty"`
@@ -412,7 +430,7 @@ type JupyterStatus struct {
 // +kubebuilder:printcolumn:name="AGE",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:printcolumn:name="NODE",type=string,priority=1,JSONPath=`.status.nodeName`
 // +kubebuilder:printcolumn:name="CULL TIME",type=string,priority=1,JSONPath=`.status.cullTime`
-// +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 52 && self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",message="metadata.name must be a DNS label of at most 52 characters that begins with a letter: choose another name"
+// +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 52 && self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",fieldPath=".metadata.name",message="must be a DNS label of at most 52 characters that begins with a letter: choose another name"
 type Jupyter struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`

@@ -28,7 +28,7 @@ const (
 	StateStopping State = "Stopping"
 	// StateSuspended: spec.suspend is true.
 	StateSuspended State = "Suspended"
-	// StateCulled: a notebook was stopped because it was idle.
+	// StateCulled: a notebook was stopped because it was idle, or failed for too long.
 	StateCulled State = "Culled"
 	// StateDeleting: the object is being deleted.
 	StateDeleting State = "Deleting"

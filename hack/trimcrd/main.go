@@ -2,7 +2,7 @@
 // CRD must fit into the annotation of a client-side apply (256 KiB). It makes `containers`
 // optional, because the template is merged into a pod that has some. It limits the lists of a
 // template, and numbers that Go cannot read. Outside of templates, it gives quantities a rule
-// with a message, instead of a pattern. A reference to a Secret gets its namespace in a
+// with a message, instead of a pattern. A rule about the name of an object names that field. A reference to a Secret gets its namespace in a
 // ClusterAlarmReceiver only. Each CRD gets the labels of an installation, and an annotation
 // that keeps Argo CD from deleting it. `make generate` runs it:
 //
@@ -64,8 +64,8 @@ func trim(before []byte) ([]byte, error) {
 	if err := yaml.Unmarshal(before, &crd); err != nil {
 		return nil, err
 	}
-	bounded, scoped, marked := boundNumbers(crd, false), scopeReferences(crd), mark(crd)
-	if !trimTemplates(crd) && !bounded && !scoped && !marked {
+	bounded, scoped, marked, named := boundNumbers(crd, false), scopeReferences(crd), mark(crd), declareName(crd)
+	if !trimTemplates(crd) && !bounded && !scoped && !marked && !named {
 		return before, nil
 	}
 	after, err := yaml.Marshal(crd)

@@ -124,6 +124,22 @@ func TestReferencesToSecretsGetTheirNamespace(t *testing.T) {
 	}
 }
 
+func TestARuleAboutANameDeclaresIt(t *testing.T) {
+	crd := func(metadata, rule string) string {
+		return `{schema: {properties: {metadata: ` + metadata + `, spec: {}}, x-kubernetes-validations: [` + rule + `]}}`
+	}
+	const plain, declared = "{type: object}", "{type: object, properties: {name: {type: string}}}"
+	for rule, want := range map[string]string{"{fieldPath: .metadata.name, rule: a}": declared, "{fieldPath: .spec, rule: a}": plain, "{rule: a}": plain} {
+		got, err := trim([]byte(crd(plain, rule)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(parsed(t, crd(want, rule)), parsed(t, string(got))); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", rule, diff)
+		}
+	}
+}
+
 func parsed(t *testing.T, text string) any {
 	t.Helper()
 	var value any

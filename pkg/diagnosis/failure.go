@@ -23,7 +23,7 @@ var volatileText = []*regexp.Regexp{
 	regexp.MustCompile(`\b\d+(?:/\d+)? (?:nodes?\b|Insufficient|Too many)`),
 	regexp.MustCompile(`\bthe largest node has \S+`),
 	regexp.MustCompile(`\btaints: [^;)]*`),
-	regexp.MustCompile(`(\buse one of )[^;]*`), // the classes that exist
+	regexp.MustCompile(`(Class "[^"]*" does not exist): .*`), // the advice names the classes that exist
 }
 
 // Identity returns a string that is equal for causes of the same failure, even if it
@@ -35,8 +35,11 @@ func (c *Cause) Identity() string {
 }
 
 func steadyIdentity(reason string, object Object, container string, code *int32, sentence string) string {
-	if reason == ReasonFailedScheduling {
+	switch reason {
+	case ReasonFailedScheduling:
 		sentence = lastingObstacles(sentence)
+	case ReasonRunContainerError: // the kubelet shows the exit code of the runtime at a later stage only
+		code = nil
 	}
 	return Identity(reason, object.Kind, object.Name, container, code, sentence)
 }

@@ -134,14 +134,21 @@ func TestIdentity(t *testing.T) {
 		"another class exists": {
 			cause(`StorageClass "x" does not exist: use one of a, b`), cause(`StorageClass "x" does not exist: use one of a`), true,
 		},
-		"another message":   {cause("x"), cause("y"), false},
-		"another tag":       {cause(`image "jupyter:1" cannot`), cause(`image "jupyter:2" cannot`), false},
-		"another digest":    {cause(fmt.Sprintf("image x@sha256:%064x", 1)), cause(fmt.Sprintf("image x@sha256:%064x", 2)), false},
-		"another request":   {cause("the pod asks for 64"), cause("the pod asks for 32"), false},
-		"another exit code": {crashCause(1, 1), crashCause(2, 1), false},
-		"another reason":    {&Cause{Reason: "X", Message: "x"}, &Cause{Reason: "Y", Message: "x"}, false},
-		"another kind":      {&Cause{Object: Object{Kind: "Pod"}, Message: "x"}, &Cause{Object: Object{Kind: "Claim"}, Message: "x"}, false},
-		"another container": {&Cause{Container: "a", Message: "x"}, &Cause{Container: "b", Message: "x"}, false},
+		"the only other class is gone": {
+			cause(`PriorityClass "x" does not exist: use one of a`), cause(`PriorityClass "x" does not exist: omit priorityClassName, or ask the cluster's administrator for a class`), true,
+		},
+		"the stage after a start failed": {
+			&Cause{Reason: ReasonRunContainerError, Message: "x"}, &Cause{Reason: ReasonRunContainerError, ExitCode: new(int32(128)), Message: "x"}, true,
+		},
+		"another missing class": {cause(`PriorityClass "x" does not exist: use one of a`), cause(`PriorityClass "y" does not exist: use one of a`), false},
+		"another message":       {cause("x"), cause("y"), false},
+		"another tag":           {cause(`image "jupyter:1" cannot`), cause(`image "jupyter:2" cannot`), false},
+		"another digest":        {cause(fmt.Sprintf("image x@sha256:%064x", 1)), cause(fmt.Sprintf("image x@sha256:%064x", 2)), false},
+		"another request":       {cause("the pod asks for 64"), cause("the pod asks for 32"), false},
+		"another exit code":     {crashCause(1, 1), crashCause(2, 1), false},
+		"another reason":        {&Cause{Reason: "X", Message: "x"}, &Cause{Reason: "Y", Message: "x"}, false},
+		"another kind":          {&Cause{Object: Object{Kind: "Pod"}, Message: "x"}, &Cause{Object: Object{Kind: "Claim"}, Message: "x"}, false},
+		"another container":     {&Cause{Container: "a", Message: "x"}, &Cause{Container: "b", Message: "x"}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := tc.a.Identity() == tc.b.Identity(); got != tc.same {

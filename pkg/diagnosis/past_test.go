@@ -196,3 +196,33 @@ func TestAMountThatDoesNotFitIsNamed(t *testing.T) {
 		})
 	}
 }
+
+func TestWhatFailedInADeletedPodIsOverIfThePodIsCreatedAgain(t *testing.T) {
+	for name, tc := range map[string]struct {
+		event  Event
+		reason string // of a pod that is not created again
+		stays  bool
+	}{
+		"its image":    {podEvent(50, "notebook", "Failed", "Error: ImagePullBackOff"), ReasonImagePullBackOff, false},
+		"its crash":    {podEvent(50, "notebook", "BackOff", "Back-off restarting failed container notebook in pod nb-0"), ReasonCrashLoopBackOff, false},
+		"its volume":   {podEvent(50, "", "FailedMount", `MountVolume.SetUp failed for volume "conf" : secret "s" not found`), ReasonFailedMount, false},
+		"its eviction": {podEvent(50, "", "Evicted", "The node was low on resource: memory. "), ReasonEvicted, true},
+		"its priority": {podEvent(50, "", "Preempted", "Preempted by pod 9d2f on node a"), ReasonPreempted, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, recreated := range []bool{false, true} {
+				want := tc.reason
+				if recreated && !tc.stays {
+					want = ""
+				}
+				got := ""
+				if cause := Diagnose(Workload{Recreated: recreated, Events: []Event{tc.event}}).Cause; cause != nil {
+					got = cause.Reason
+				}
+				if got != want {
+					t.Errorf("created again %v: cause %q, want %q", recreated, got, want)
+				}
+			}
+		})
+	}
+}

@@ -344,12 +344,18 @@ func (v *view) deletedPodFindings() []finding {
 	events := v.eventsFor(last.Regarding, last.UID)
 	s := &podView{view: v, events: events, pod: &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: last.Regarding.Name, UID: last.UID}}}
 	for i := range slices.Backward(events) {
+		if v.Recreated && !deletionReasons[events[i].Reason] {
+			continue
+		}
 		if cause, ok := s.fromLastEvent(&events[i]); ok {
 			return []finding{{cause: cause}}
 		}
 	}
 	return nil
 }
+
+// deletionReasons are the reasons of Events about why a pod was deleted.
+var deletionReasons = map[string]bool{"Evicted": true, "Preempting": true, "Preempted": true, "TaintManagerEviction": true}
 
 // lastPodEvent returns the last Event that regards a pod, or nil.
 func (v *view) lastPodEvent() *Event {

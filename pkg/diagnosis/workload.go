@@ -101,6 +101,9 @@ type Workload struct {
 	// Outdated is a pod with a former template that its StatefulSet does not replace; empty if there
 	// is none. See [OutdatedPod].
 	Outdated string
+	// Recreated means that each deleted pod is created again. What failed in a deleted pod is then
+	// over: only Events about why it was deleted count.
+	Recreated bool
 	// Events that regard the pods, claims and controllers, in any order.
 	Events []Event
 	// Known are causes that the caller found itself: a rejected request, an invalid

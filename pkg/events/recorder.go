@@ -42,6 +42,10 @@ type Event struct {
 	Type string
 	// Reason is a documented reason in CamelCase.
 	Reason string
+	// FinalReason is the reason of the last stage of a failure that passes through several, such
+	// as ImagePullBackOff for ErrImagePull. Events with the same FinalReason, Identity and Since
+	// are one Event, with the Reason of the first. Default: Reason.
+	FinalReason string
 	// Action is a verb: what the controller did or tried.
 	Action string
 	// Note is the message. It is cut at 1,024 bytes.
@@ -150,7 +154,7 @@ func (r *Recorder) name(regarding client.Object, e Event) string {
 	repetition := r.clock.Since(e.Since) / RepeatEvery
 	h := sha256.New()
 	for _, part := range []string{
-		string(regarding.GetUID()), r.controller, e.Type, e.Reason, cmp.Or(e.Identity, normalise(e.Note)),
+		string(regarding.GetUID()), r.controller, e.Type, cmp.Or(e.FinalReason, e.Reason), cmp.Or(e.Identity, normalise(e.Note)),
 		e.Since.UTC().Format(time.RFC3339), fmt.Sprint(int64(repetition)),
 	} {
 		// The length before each part distinguishes all lists of parts.

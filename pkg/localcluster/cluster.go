@@ -31,6 +31,8 @@ type Cluster struct {
 	pki    *pki
 
 	failed chan error
+	// kubelet is nil if KWOK answers for the nodes.
+	kubelet *kubeletServer
 
 	mu        sync.Mutex
 	processes map[Component]*process
@@ -97,6 +99,11 @@ func (c *Cluster) start(ctx context.Context) error {
 	if err := c.writeKubeconfigs(); err != nil {
 		return err
 	}
+	if c.simulatesExec() {
+		if err := c.startKubelet(); err != nil {
+			return err
+		}
+	}
 	if err := c.startAll(ctx, c.config.Components); err != nil {
 		return err
 	}
@@ -148,7 +155,7 @@ func (c *Cluster) writeFiles() error {
 	if err := os.WriteFile(c.dir.stages(), stages, 0o600); err != nil {
 		return err
 	}
-	return c.ports.ensure(c.dir, append([]Component{Etcd, etcdPeer, APIServer}, c.config.Components...)...)
+	return c.ports.ensure(c.dir, append([]Component{Etcd, etcdPeer, APIServer, kubelet}, c.config.Components...)...)
 }
 
 // portForwards makes KWOK forward ports of all pods to ports of this machine.
@@ -199,6 +206,9 @@ func (c *Cluster) Stop(ctx context.Context) error {
 		}
 	}
 	clients.Wait()
+	if c.kubelet != nil {
+		c.kubelet.close()
+	}
 	if p := c.processes[APIServer]; p != nil {
 		p.stop(ctx, apiServerGrace)
 	}

@@ -152,7 +152,7 @@ func (c *Cluster) kwokArgs() []string {
 		"disregard-status-with-label-selector": Simulate + "=" + SimulateNone,
 		"node-lease-duration-seconds":          strconv.Itoa(int(c.config.NodeLease / time.Second)),
 		"node-ip":                              loopback,
-		"node-port":                            strconv.Itoa(c.ports.of(Kwok)),
+		"node-port":                            strconv.Itoa(c.kubeletPort()),
 		"cidr":                                 podNetwork,
 		"server-address":                       c.ports.address(Kwok),
 		"tls-cert-file":                        c.pki.cert(serverCert),

@@ -25,7 +25,8 @@
 // Unix systems, the next Start kills the remaining ones.
 //
 // The cluster contains no custom resources. No containers run: KWOK only simulates their
-// status and their Events, unless [Config.ExecPath] or [Config.ForwardPorts] is set.
+// status and their Events, unless [Config.ExecPath] or [Config.ForwardPorts] is set. Commands in
+// pods do not run either. The annotation [SimulateExec] of a pod answers them.
 //
 // # Simulated objects
 //
@@ -38,7 +39,11 @@
 //	not-ready    its readiness probe fails while the annotation is set
 //	none         its status and Events are left to you, until it is deleted
 //
-// Other values have no effect. Images, ConfigMaps and Secrets that do not exist have none either.
+// The annotation bongsu-local/exec answers commands in a running pod (kubectl exec, health checks), as
+// an [ExecAnswer]: {"exitCode": 1, "output": "no", "delaySeconds": 2}. You can change it at any time.
+// HTTP requests to simulated pods have no answer.
+//
+// Other values of bongsu-local/simulate have no effect. Images, ConfigMaps and Secrets that do not exist have none either.
 //
 // And of a node:
 //

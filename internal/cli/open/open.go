@@ -173,7 +173,11 @@ func (s *session) start(ctx context.Context) error {
 
 func (s *session) suspended(j *v1alpha1.Jupyter) error {
 	why := ""
-	if j.Annotations[v1alpha1.AnnotationCulledAt] != "" {
+	switch {
+	case j.Annotations[v1alpha1.AnnotationCulledAt] == "":
+	case j.Annotations[v1alpha1.AnnotationCulledReason] == v1alpha1.ReasonCulledFailing:
+		why = " because it failed for too long"
+	default:
 		why = " because it was idle"
 	}
 	return fmt.Errorf("%s is suspended%s: add --resume to start it", s, why)

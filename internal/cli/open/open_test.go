@@ -321,6 +321,9 @@ func TestASuspendedNotebookIsStartedOnRequest(t *testing.T) {
 	l.patch(`{"metadata": {"annotations": {"bongsu.io/culled-at": "2026-11-20T19:54:16Z"}}}`)
 	l.g.Expect(l.open(nil).fails()).To(ContainSubstring("is suspended because it was idle: add --resume"))
 
+	l.patch(`{"metadata": {"annotations": {"bongsu.io/culled-reason": "CulledFailing"}}}`)
+	l.g.Expect(l.open(nil).fails()).To(ContainSubstring("is suspended because it failed for too long: add --resume"))
+
 	// A user who cannot connect does not start it.
 	user := l.User(t, l.namespace, cluster.Rule(v1alpha1.Group, "jupyters", "get", "patch"))
 	text := l.open(func(c *open.Config) { c.REST, c.Resume = user, true }).fails()

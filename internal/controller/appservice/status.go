@@ -42,10 +42,11 @@ func (r *Reconciler) setStatus(a *app) time.Duration {
 	r.setReady(a, stalled)
 	r.setBackedUp(a)
 	a.service.Status.LastFailure = a.findings.Remember(a.service.Status.LastFailure, stalled, r.Clock.Now())
-	a.report = a.findings.Report(stalled, a.howMany())
+	report, wait := a.findings.Report(a.before, a.service.Status.LastFailure, stalled, a.howMany(), r.Clock.Now())
+	a.report = report
 	changes, lasting := healthEvents(turned)
 	a.report.Changes, a.report.Lasting = append(a.report.Changes, changes...), lasting
-	return step.Sooner(next, grace, unstable)
+	return step.Sooner(next, grace, unstable, wait)
 }
 
 // maxNodes is the limit of status.nodes: during a rollout there may be more pods than

@@ -62,7 +62,7 @@ func TestTheAPIServerRefusesAWrongAppServiceAndNamesTheField(t *testing.T) {
 		"a transport of a command":        {"size: 1\nhealthCheck: {exec: {command: [a]}, transport: APIServer}", "transport is for httpGet"},
 		"an unknown transport":            {"size: 1\nhealthCheck: {transport: Tunnel, " + get + "}", "spec.healthCheck.transport: Unsupported value"},
 		"checked without a pause":         {"size: 1\nhealthCheck: {periodSeconds: 0, " + get + "}", "spec.healthCheck.periodSeconds: Invalid value"},
-		"longer than its period":          {"size: 1\nhealthCheck: {periodSeconds: 5, timeoutSeconds: 6, " + get + "}", "timeoutSeconds must not be more than periodSeconds"},
+		"longer than its period":          {"size: 1\nhealthCheck: {periodSeconds: 5, timeoutSeconds: 6, " + get + "}", "timeoutSeconds (1 if unset) must not be more than periodSeconds (10 if unset): lower timeoutSeconds, or raise periodSeconds"},
 		"no failures":                     {"size: 1\nhealthCheck: {failureThreshold: 0, " + get + "}", "spec.healthCheck.failureThreshold: Invalid value"},
 		"no successes":                    {"size: 1\nhealthCheck: {successThreshold: 0, " + get + "}", "spec.healthCheck.successThreshold: Invalid value"},
 		"an unknown remedy":               {"size: 1\nhealthCheck: {remedy: Pray, " + get + "}", "spec.healthCheck.remedy: Unsupported value"},
@@ -110,7 +110,7 @@ func TestTheAPIServerRefusesANameThatChildrenCannotHave(t *testing.T) {
 			if ok {
 				NewWithT(t).Expect(err).NotTo(HaveOccurred())
 			} else {
-				NewWithT(t).Expect(err).To(MatchError(ContainSubstring("metadata.name must be a DNS label of at most 52 characters")))
+				NewWithT(t).Expect(err).To(MatchError(And(ContainSubstring("metadata.name: Invalid value"), ContainSubstring("must be a DNS label of at most 52 characters"))))
 			}
 		})
 	}

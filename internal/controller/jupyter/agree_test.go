@@ -1,6 +1,7 @@
 package jupyter_test
 
 import (
+	"cmp"
 	"regexp"
 	"testing"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/internal/cli/explain"
 	"github.com/bongsu-io/bongsu/internal/testing/cluster"
+	"github.com/bongsu-io/bongsu/pkg/diagnosis"
 )
 
 // Users must read one cause of a state: in conditions, Events, `bongsu explain`, and messages about
@@ -72,7 +74,7 @@ func TestConditionsEventsExplainAndMessagesAgree(t *testing.T) {
 
 			s.g.Expect(s.condition(v1alpha1.ConditionReady).Message).To(Equal(stalled.Message))
 			s.g.Eventually(s.events).Should(ContainElement(And(
-				HaveField("Type", corev1.EventTypeWarning), HaveField("Reason", stalled.Reason), HaveField("Message", stalled.Message))))
+				HaveField("Type", corev1.EventTypeWarning), HaveField("Reason", cmp.Or(diagnosis.LaterStage(stalled.Reason), stalled.Reason)), HaveField("Message", stalled.Message))))
 			found, err := explainer.Explain(t.Context(), schema.GroupResource{Group: v1alpha1.Group, Resource: "jupyters"}, s.namespace, "nb")
 			s.g.Expect(err).NotTo(HaveOccurred())
 			s.g.Expect(found.Cause).NotTo(BeNil())

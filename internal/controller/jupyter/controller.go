@@ -122,8 +122,10 @@ type notebook struct {
 	// updatePending is the condition about an older template of the pod.
 	updatePending metav1.Condition
 	// use is the decision whether the notebook is used.
-	use    culling.Decision
-	report status.Report
+	use culling.Decision
+	// failing is the decision whether the notebook fails for too long.
+	failing culling.FailingDecision
+	report  status.Report
 }
 
 func newNotebook(j *v1alpha1.Jupyter) *notebook {

@@ -17,6 +17,7 @@ import (
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/internal/controller/jupyter/culling"
 	"github.com/bongsu-io/bongsu/internal/controller/jupyter/server"
+	"github.com/bongsu-io/bongsu/internal/controller/status"
 	"github.com/bongsu-io/bongsu/internal/controller/workload"
 	"github.com/bongsu-io/bongsu/pkg/events"
 	"github.com/bongsu-io/bongsu/pkg/probe"
@@ -29,6 +30,7 @@ func (r *Reconciler) resume(ctx context.Context, n *notebook) (step.Result, erro
 		return step.Result{}, nil
 	}
 	delete(n.jupyter.Annotations, v1alpha1.AnnotationCulledAt)
+	delete(n.jupyter.Annotations, v1alpha1.AnnotationCulledReason)
 	if err := r.patch(ctx, n.before, n.jupyter); err != nil {
 		return step.Result{}, err
 	}
@@ -117,27 +119,45 @@ func (n *notebook) runningSince() time.Time {
 // setUse sets in memory whether the notebook is used, and decides what follows. It
 // returns when to reconcile again if a probe has ended meanwhile.
 func (r *Reconciler) setUse(n *notebook) time.Duration {
-	status := &n.jupyter.Status
+	s := &n.jupyter.Status
 	in := culling.Input{Now: r.Clock.Now(), Disabled: n.jupyter.Spec.Culling == nil}
 	if !in.Disabled {
-		in.Remembered, in.Settings = culling.MemoryOf(status), settingsOf(n.jupyter)
+		in.Remembered, in.Settings = culling.MemoryOf(s), settingsOf(n.jupyter)
 		in.Started, in.Culled = n.runningSince(), n.isCulled()
 		in.Record = r.prober.record(n.name)
 	}
 	n.use = culling.Decide(in)
 	r.Writer.SetCondition(n.jupyter, conditionOf(v1alpha1.ConditionServerResponding, n.use.Responding))
 	r.Writer.SetCondition(n.jupyter, conditionOf(v1alpha1.ConditionIdle, n.use.Idle))
-	status.LastActivityTime, status.CullTime = inSeconds(n.use.LastActivity), inSeconds(n.use.CullTime)
-	status.IdleSinceTime = nil
+	s.LastActivityTime, s.CullTime = inSeconds(n.use.LastActivity), inSeconds(n.use.CullTime)
+	s.IdleSinceTime = nil
 	if n.use.Idle.Status != metav1.ConditionUnknown {
-		status.IdleSinceTime = status.LastActivityTime
+		s.IdleSinceTime = s.LastActivityTime
 	}
-	status.LastProbe = n.use.Probe
-	in.Remembered = culling.MemoryOf(status)
+	s.LastProbe = n.use.Probe
+	in.Remembered = culling.MemoryOf(s)
 	if r.prober.decided(n.name, in) {
 		return time.Second
 	}
 	return 0
+}
+
+// setFailing decides when the notebook is stopped because it fails. It returns when to reconcile again.
+func (r *Reconciler) setFailing(n *notebook) time.Duration {
+	s := &n.jupyter.Status
+	var in culling.FailingInput
+	if n.jupyter.Spec.Culling != nil && !n.jupyter.Spec.Suspend {
+		in = culling.FailingInput{
+			Settings: settingsOf(n.jupyter), Since: status.FailingSince(n.jupyter),
+			Failing: s.State == v1alpha1.StateFailing, Now: r.Clock.Now(),
+		}
+		if s.FailingCullTime != nil {
+			in.Announced = s.FailingCullTime.Time
+		}
+	}
+	n.failing = culling.DecideFailing(in)
+	s.FailingCullTime = inSeconds(n.failing.CullTime)
+	return n.failing.Next
 }
 
 func conditionOf(kind string, c culling.Condition) metav1.Condition {
@@ -164,6 +184,14 @@ func (r *Reconciler) cull(ctx context.Context, n *notebook) (time.Duration, erro
 	if n.isCulled() {
 		return 0, r.emitCulled(ctx, n.jupyter)
 	}
+	if n.jupyter.Status.FailingCullTime != nil {
+		if err := r.Writer.Emit(ctx, n.jupyter, failingWarning(n.jupyter)); err != nil {
+			return 0, err
+		}
+	}
+	if n.failing.Cull {
+		return 0, r.stop(ctx, n.jupyter, v1alpha1.ReasonCulledFailing)
+	}
 	idle := meta.FindStatusCondition(n.jupyter.Status.Conditions, v1alpha1.ConditionIdle)
 	if n.jupyter.Status.CullTime == nil || idle == nil || idle.Status != metav1.ConditionTrue {
 		return 0, nil
@@ -175,13 +203,29 @@ func (r *Reconciler) cull(ctx context.Context, n *notebook) (time.Duration, erro
 	if !n.use.Cull {
 		return r.Writer.NextRepeat(since), nil
 	}
-	culled := n.jupyter.DeepCopy()
+	return 0, r.stop(ctx, n.jupyter, "")
+}
+
+// stop suspends a notebook. The reason is empty if it is idle.
+func (r *Reconciler) stop(ctx context.Context, j *v1alpha1.Jupyter, reason string) error {
+	culled := j.DeepCopy()
 	culled.Spec.Suspend = true
 	if culled.Annotations == nil {
 		culled.Annotations = map[string]string{}
 	}
 	culled.Annotations[v1alpha1.AnnotationCulledAt] = r.Clock.Now().UTC().Format(time.RFC3339)
-	return 0, r.patch(ctx, n.jupyter, culled)
+	if delete(culled.Annotations, v1alpha1.AnnotationCulledReason); reason != "" {
+		culled.Annotations[v1alpha1.AnnotationCulledReason] = reason
+	}
+	return r.patch(ctx, j, culled)
+}
+
+// culledReason is the reason why culling has suspended a notebook.
+func culledReason(j *v1alpha1.Jupyter) string {
+	if j.Annotations[v1alpha1.AnnotationCulledReason] == v1alpha1.ReasonCulledFailing {
+		return v1alpha1.ReasonCulledFailing
+	}
+	return v1alpha1.ReasonCulled
 }
 
 // emitCulled reports a recent culling.
@@ -190,11 +234,26 @@ func (r *Reconciler) emitCulled(ctx context.Context, j *v1alpha1.Jupyter) error 
 	if age := r.Clock.Since(at); err != nil || age < 0 || age > reportFor {
 		return nil //nolint:nilerr // a user wrote it
 	}
+	reason, note := culledReason(j), "the notebook was unused, so it was stopped; its claim stays; to start it again, set spec.suspend to false"
+	if reason == v1alpha1.ReasonCulledFailing {
+		note = culling.FailingNote(j.Status.LastFailure)
+	}
 	return r.Writer.Emit(ctx, j, events.Event{
-		Type: corev1.EventTypeNormal, Reason: v1alpha1.ReasonCulled, Action: "Suspend",
-		Note:     "the notebook was unused, so it was stopped; its claim stays; to start it again, set spec.suspend to false",
-		Identity: string(j.UID), Since: at,
+		Type: corev1.EventTypeNormal, Reason: reason, Action: "Suspend", Note: note, Identity: string(j.UID), Since: at,
 	})
+}
+
+// failingWarning is for a notebook that is stopped soon because it fails.
+func failingWarning(j *v1alpha1.Jupyter) events.Event {
+	at, since, reason := j.Status.FailingCullTime.Time, status.FailingSince(j), j.Status.Reason
+	if last := j.Status.LastFailure; last != nil {
+		reason = last.Reason
+	}
+	return events.Event{
+		Type: corev1.EventTypeWarning, Reason: v1alpha1.ReasonFailingWarning, Action: "Warn",
+		Note:     culling.FailingWarning(since, at, reason),
+		Identity: at.UTC().Format(time.RFC3339), Since: at,
+	}
 }
 
 // idleWarning is for a notebook with culling and a time of culling.

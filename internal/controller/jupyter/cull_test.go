@@ -16,6 +16,7 @@ import (
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/internal/testing/cluster"
 	"github.com/bongsu-io/bongsu/internal/testing/jupyterserver"
+	"github.com/bongsu-io/bongsu/pkg/diagnosis"
 )
 
 // A notebook that was started an hour ago is idle at the first probe, although a browser tab
@@ -257,4 +258,48 @@ func TestAWarningOutlivesTheOperator(t *testing.T) {
 	for _, log := range []string{operator.Log.String(), second.Log.String()} {
 		s.g.Expect(log).NotTo(ContainSubstring(token))
 	}
+}
+
+// The times are in the status, so that it does not matter which operator looks at them.
+func TestANotebookThatFailsForTooLongIsWarnedThenStoppedThenResumed(t *testing.T) {
+	t.Parallel()
+	c := cluster.Start(t, cluster.Whole(1))
+	first := c.StartOperator(t)
+	s := sceneIn(t, c)
+	s.create("storage: {size: 1Gi}\nculling: {failingSeconds: 3600, warningSeconds: 12}\n" + byHand)
+	pod := s.pod()
+	s.kubelet.Waiting(t, pod, "ImagePullBackOff", `Back-off pulling image "example.org/nb:nope": ErrImagePull: not found`)
+	s.await(v1alpha1.ConditionStalled, metav1.ConditionTrue, diagnosis.ReasonImagePullBackOff)
+	s.g.Expect(s.now().Status.FailingCullTime).To(BeNil())
+	s.g.Expect(first.Stop()).To(Succeed())
+
+	hourAgo := fmt.Appendf(nil, `{"status": {"failingSince": %q}}`, ago(time.Hour).UTC().Format(time.RFC3339))
+	s.g.Expect(s.Client.Status().Patch(t.Context(), s.now(), client.RawPatch(types.MergePatchType, hourAgo))).To(Succeed())
+	second := c.StartOperator(t)
+	s.g.Eventually(s.eventCount(v1alpha1.ReasonFailingWarning)).Should(Equal(1))
+	announced := s.now().Status.FailingCullTime
+	s.g.Expect(announced).NotTo(BeNil())
+	s.g.Expect(second.Stop()).To(Succeed())
+	s.g.Expect(s.now().Spec.Suspend).To(BeFalse())
+
+	c.StartOperator(t)
+	s.g.Eventually(s.now).WithTimeout(patience).Should(HaveField("Spec.Suspend", BeTrue()))
+	s.see(v1alpha1.ConditionSuspended, metav1.ConditionTrue, v1alpha1.ReasonCulledFailing)
+	s.ExpectSuspended(t, s.now(), v1alpha1.StateCulled)
+	stopped := s.now()
+	at, err := time.Parse(time.RFC3339, stopped.Annotations[v1alpha1.AnnotationCulledAt])
+	s.g.Expect(err).NotTo(HaveOccurred())
+	s.g.Expect(at).NotTo(BeTemporally("<", announced.Time))
+	s.g.Expect(stopped.Status).To(And(
+		HaveField("Reason", v1alpha1.ReasonCulledFailing), HaveField("FailingCullTime", BeNil()), HaveField("PodName", BeEmpty()),
+		HaveField("LastFailure", HaveField("Reason", diagnosis.ReasonImagePullBackOff)),
+	))
+	s.g.Eventually(s.events).Should(ContainElement(And(HaveField("Reason", v1alpha1.ReasonCulledFailing), HaveField("Message", ContainSubstring("ImagePullBackOff: image")))))
+	s.g.Expect(s.Client.Get(t.Context(), keyOf(s.namespace, "nb"), &corev1.PersistentVolumeClaim{})).To(Succeed())
+
+	s.change(func(j *v1alpha1.Jupyter) { j.Spec.Suspend, j.Spec.Template = false, nil })
+	s.awaitReady()
+	s.g.Expect(s.now()).To(And(
+		HaveField("Annotations", Not(HaveKey(HavePrefix("bongsu.io/culled")))), HaveField("Status.FailingSince", BeNil()), HaveField("Status.State", v1alpha1.StateReady),
+	))
 }

@@ -44,10 +44,11 @@ func (r *Reconciler) setStatus(n *notebook) time.Duration {
 		crash, unstable = n.findings.Recovering(r.Clock.Now(), n.pod)
 	}
 	r.setReady(n, stalled, crash)
-	again := r.setUse(n)
+	again := step.Sooner(r.setUse(n), r.setFailing(n))
 	s.LastFailure = n.findings.Remember(s.LastFailure, stalled, r.Clock.Now())
-	n.report = n.findings.Report(stalled, "the notebook serves at "+s.URL)
-	return step.Sooner(grace, again, unstable)
+	report, wait := n.findings.Report(n.before, s.LastFailure, stalled, "the notebook serves at "+s.URL, r.Clock.Now())
+	n.report = report
+	return step.Sooner(grace, again, unstable, wait)
 }
 
 // probeGrace is how long a busy server may fail its probe.
@@ -148,7 +149,7 @@ func (r *Reconciler) setReady(n *notebook, stalled bool, crash *diagnosis.Cause)
 		case n.pod != nil:
 			set(v1alpha1.StateStopping, n.suspended().Reason)
 		case n.isCulled():
-			set(v1alpha1.StateCulled, "")
+			set(v1alpha1.StateCulled, culledReason(n.jupyter))
 		default:
 			set(v1alpha1.StateSuspended, "")
 		}
@@ -267,6 +268,9 @@ func (n *notebook) suspended() metav1.Condition {
 	switch {
 	case !n.jupyter.Spec.Suspend:
 		return condition(v1alpha1.ConditionSuspended, metav1.ConditionFalse, v1alpha1.ReasonNotSuspended, "spec.suspend is false")
+	case n.isCulled() && culledReason(n.jupyter) == v1alpha1.ReasonCulledFailing:
+		return condition(v1alpha1.ConditionSuspended, metav1.ConditionTrue, v1alpha1.ReasonCulledFailing,
+			"the notebook failed for too long: correct the cause in status.lastFailure, then set spec.suspend to false to start it again")
 	case n.isCulled():
 		return condition(v1alpha1.ConditionSuspended, metav1.ConditionTrue, v1alpha1.ReasonCulled,
 			"the notebook was unused: set spec.suspend to false to start it again")

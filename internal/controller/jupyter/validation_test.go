@@ -129,8 +129,11 @@ func TestTheAPIServerRefusesAWrongJupyterAndNamesTheField(t *testing.T) {
 		"culled after months":             {"culling: {idleTimeoutSeconds: 2592001}", "spec.culling.idleTimeoutSeconds: Invalid value"},
 		"warned before it began":          {"culling: {warningSeconds: -1}", "spec.culling.warningSeconds: Invalid value"},
 		"warned days before":              {"culling: {idleTimeoutSeconds: 100000, warningSeconds: 86401}", "spec.culling.warningSeconds: Invalid value"},
-		"warned when it was not idle yet": {"culling: {idleTimeoutSeconds: 300, warningSeconds: 300}", "spec.culling: Invalid value: ... warningSeconds must be less than idleTimeoutSeconds"},
-		"warned by default before that":   {"culling: {idleTimeoutSeconds: 300}", "spec.culling: Invalid value: ... warningSeconds must be less than idleTimeoutSeconds"},
+		"warned when it was not idle yet": {"culling: {idleTimeoutSeconds: 300, warningSeconds: 300}", "spec.culling: Invalid value: ... warningSeconds must be less than idleTimeoutSeconds (3600 if unset): lower warningSeconds, or raise idleTimeoutSeconds"},
+		"warned before the default":       {"culling: {warningSeconds: 3600}", "spec.culling: Invalid value: ... warningSeconds must be less than idleTimeoutSeconds (3600 if unset)"},
+		"warned when it did not fail yet": {"culling: {failingSeconds: 300, warningSeconds: 300}", "spec.culling: Invalid value: ... warningSeconds must be less than failingSeconds: lower warningSeconds, or raise failingSeconds"},
+		"stopped at its first failure":    {"culling: {failingSeconds: 59}", "spec.culling.failingSeconds: Invalid value"},
+		"stopped after months of failing": {"culling: {failingSeconds: 2592001}", "spec.culling.failingSeconds: Invalid value"},
 		"an unknown activity":             {"culling: {activity: Tabs}", "spec.culling.activity: Unsupported value"},
 		"terminals for kernels only":      {"culling: {activity: Kernels, openTerminalSeconds: 60}", "spec.culling: Invalid value: ... openTerminalSeconds is for activity KernelsAndTerminals only: set this activity, or remove openTerminalSeconds"},
 		"terminals for the whole server":  {"culling: {activity: Server, openTerminalSeconds: 60}", "spec.culling: Invalid value: ... openTerminalSeconds is for activity KernelsAndTerminals only"},
@@ -140,7 +143,7 @@ func TestTheAPIServerRefusesAWrongJupyterAndNamesTheField(t *testing.T) {
 		"asked too seldom":                {"culling: {periodSeconds: 3601}", "spec.culling.periodSeconds: Invalid value"},
 		"no time to answer":               {"culling: {timeoutSeconds: 0}", "spec.culling.timeoutSeconds: Invalid value"},
 		"too much time to answer":         {"culling: {timeoutSeconds: 61, periodSeconds: 100}", "spec.culling.timeoutSeconds: Invalid value"},
-		"asked before the last answer":    {"culling: {timeoutSeconds: 10, periodSeconds: 10}", "spec.culling: Invalid value: ... timeoutSeconds must be less than periodSeconds"},
+		"asked before the last answer":    {"culling: {timeoutSeconds: 10, periodSeconds: 10}", "spec.culling: Invalid value: ... timeoutSeconds (5 if unset) must be less than periodSeconds (60 if unset): lower timeoutSeconds, or raise periodSeconds"},
 		"failed before it was asked":      {"culling: {failureThreshold: 0}", "spec.culling.failureThreshold: Invalid value"},
 		"failed for ever":                 {"culling: {failureThreshold: 101}", "spec.culling.failureThreshold: Invalid value"},
 	} {
@@ -165,7 +168,7 @@ func expectSaid(t *testing.T, err error, want string) {
 
 func TestTheAPIServerRefusesANameThatChildrenCannotHave(t *testing.T) {
 	c := cluster.Shared(t)
-	const want = "metadata.name must be a DNS label of at most 52 characters that begins with a letter: choose another name"
+	const want = "metadata.name: Invalid value: ... must be a DNS label of at most 52 characters that begins with a letter: choose another name"
 	for name, ok := range map[string]bool{
 		"a": true, "lab-1": true, strings.Repeat("a", 52): true,
 		strings.Repeat("a", 53): false, "lab.mine": false, "1lab": false,
@@ -214,9 +217,10 @@ updateStrategy: {}
 	g.Expect(given.Auth.TokenSecretRef.Key).To(Equal("token"))
 	g.Expect(*given.Culling).To(Equal(v1alpha1.JupyterCulling{
 		Activity:           v1alpha1.CullingActivityKernelsAndTerminals,
-		IdleTimeoutSeconds: 3600, WarningSeconds: new(int32(300)), PeriodSeconds: 60, TimeoutSeconds: 5, FailureThreshold: 3,
+		IdleTimeoutSeconds: 3600, PeriodSeconds: 60, TimeoutSeconds: 5, FailureThreshold: 3,
 	}))
 	g.Expect(given.UpdateStrategy.Type).To(Equal(v1alpha1.JupyterUpdateOnRestart))
+	create("culling: {idleTimeoutSeconds: 60, failingSeconds: 60}") // the warning is as short
 
 	// A template is merged into a pod that has a container.
 	g.Expect(create("template: {metadata: {labels: {a: b}}, spec: {nodeSelector: {c: d}}}").Spec.Template).To(Equal(&corev1.PodTemplateSpec{

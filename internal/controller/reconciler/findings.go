@@ -1,6 +1,7 @@
 package reconciler
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -166,27 +167,78 @@ func (f *Findings) Remember(last *v1alpha1.LastFailure, stalled bool, now time.T
 	return toStatus(diagnosis.RecordFailure(fromStatus(last), failure, now))
 }
 
-// Report returns the Events for the findings. recovered is the note of the Event that
-// the object works again.
-func (f *Findings) Report(stalled bool, recovered string) status.Report {
-	r := status.Report{Recovered: events.Event{Action: "Start", Note: recovered}}
+// Report returns the Events for the findings. before has the former status, last is the new
+// status.lastFailure, and recovered is the note of the Event that the object works again. It
+// also returns when to report again: the Warning of a first end waits until it is clear whether
+// a crash loop follows.
+func (f *Findings) Report(
+	before status.Object, last *v1alpha1.LastFailure, stalled bool, recovered string, now time.Time,
+) (r status.Report, wait time.Duration) {
+	r.Recovered = events.Event{Action: "Start", Note: recovered}
+	was := status.FailingSince(before)
 	if f.Crash != nil {
 		e := warning(f.Crash)
-		e.Since = f.Crash.Time
+		if e.Since = f.Crash.Time; !was.IsZero() { // it is part of the present failure
+			e.Since = was
+		}
 		r.Changes = append(r.Changes, e)
 	}
 	if stalled {
-		r.Failure = new(warning(f.Cause))
+		if _, wait = f.Cause.EventReason(now); wait == 0 {
+			r.Failure = new(warning(f.Cause))
+		}
+		return r, wait
 	}
-	return r
+	end := firstEnd(last, was, now)
+	if end == nil {
+		return r, 0
+	}
+	switch _, wait = end.EventReason(now); {
+	case status.FailingSince(f.Owner).IsZero():
+		// It has recovered. If the Warning was emitted, the API server refuses this one.
+		e := warning(end)
+		e.Since = was
+		r.Changes = append(r.Changes, e)
+		return r, 0
+	case wait == 0:
+		r.Failure = new(warning(end))
+	}
+	return r, wait
 }
 
+// maxSeenLate is how long after the end of a container its failure can begin. An operator that was
+// busy sees the end late.
+const maxSeenLate = time.Minute
+
+// firstEnd returns the end of a container that was the last failure, if it belongs to the failure
+// since then, and nil otherwise. It leaves out an end whose Warning would be a repetition.
+func firstEnd(last *v1alpha1.LastFailure, since, now time.Time) *diagnosis.Cause {
+	if last == nil || last.Reason != diagnosis.ReasonError || since.IsZero() {
+		return nil
+	}
+	after := last.LastTime.Sub(since)
+	if after < -maxSeenLate || after/events.RepeatEvery != now.Sub(since)/events.RepeatEvery {
+		return nil
+	}
+	return &diagnosis.Cause{
+		Reason: last.Reason, Object: diagnosis.Object(last.Object), Container: last.Container, ExitCode: last.ExitCode,
+		Message: last.Message, Time: last.LastTime.Time, Count: last.Count,
+	}
+}
+
+// warning is the Warning of a cause. All stages of a failure have the same one.
 func warning(c *diagnosis.Cause) events.Event {
-	reason := c.Reason
+	reason, wait := c.EventReason(c.Time)
+	if wait > 0 {
+		reason = c.Reason
+	}
 	if reason == diagnosis.ReasonFailedCreate && c.Object.Kind == "StatefulSet" {
 		reason = "FailedToCreatePod"
 	}
-	return events.Event{Type: corev1.EventTypeWarning, Reason: reason, Action: "Start", Note: c.Sentence(), Identity: c.Identity()}
+	return events.Event{
+		Type: corev1.EventTypeWarning, Reason: reason, FinalReason: cmp.Or(diagnosis.LaterStage(c.Reason), reason),
+		Action: "Start", Note: c.Sentence(), Identity: c.Identity(),
+	}
 }
 
 func fromStatus(l *v1alpha1.LastFailure) *diagnosis.Failure {

@@ -19,6 +19,7 @@ import (
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/internal/testing/cluster"
 	"github.com/bongsu-io/bongsu/internal/testing/kubelet"
+	"github.com/bongsu-io/bongsu/pkg/diagnosis"
 	"github.com/bongsu-io/bongsu/pkg/localcluster"
 )
 
@@ -103,7 +104,7 @@ func (s Subject) matchersOf(sentences []Sentence, pod *corev1.Pod) []any {
 	matchers := []any{}
 	for _, want := range sentences {
 		matchers = append(matchers, And(
-			HaveField("Reason", cmp.Or(s.EventReasons[want.Reason], want.Reason)), HaveField("Note", s.matches(want.Says, pod)), HaveField("ReportingController", s.Controller),
+			HaveField("Reason", s.eventReason(want.Reason)), HaveField("Note", s.matches(want.Says, pod)), HaveField("ReportingController", s.Controller),
 		))
 	}
 	return matchers
@@ -123,12 +124,19 @@ func (r Row) headline(s Subject, pod *corev1.Pod) OmegaMatcher {
 // replace waits for the next pod, and lets it run.
 func (s Subject) replace(t *testing.T, k kubelet.Kubelet, pod *corev1.Pod) {
 	t.Helper()
-	var next *corev1.Pod
-	NewWithT(t).Eventually(func() bool {
-		next = s.Pod()
-		return next.UID != pod.UID
-	}).WithTimeout(patience).Should(BeTrue())
-	k.Running(t, next, true)
+	// A StatefulSet controller with an old cache deletes the next pod too, because it deletes pods by
+	// their name: pkg/controller/statefulset/stateful_pod_control.go. Each pod must therefore start.
+	started := pod.UID
+	NewWithT(t).Eventually(func() v1alpha1.State {
+		if next := s.Pod(); next.UID != started {
+			k.Running(t, next, true)
+			started = next.UID
+		}
+		if started == pod.UID {
+			return "" // the former pod can still be the one in the status
+		}
+		return s.headline(t)().State
+	}).WithTimeout(patience).Should(Equal(v1alpha1.StateReady))
 	s.Cluster.ExpectState(t, s.Object, v1alpha1.StateReady)
 }
 
@@ -202,4 +210,13 @@ func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 // String is for the messages of failed tests.
 func (h headline) String() string {
 	return fmt.Sprintf("%s (%s)\nStalled: %s\nReady: %s", h.State, h.Reason, h.Stalled, h.Ready)
+}
+
+// eventReason is the reason of the Event about a failure with a reason. All attempts to pull an image
+// are one failure.
+func (s Subject) eventReason(reason string) string {
+	if reason == diagnosis.ReasonErrImagePull {
+		reason = diagnosis.ReasonImagePullBackOff
+	}
+	return cmp.Or(s.EventReasons[reason], reason)
 }

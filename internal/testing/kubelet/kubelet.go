@@ -14,6 +14,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -114,7 +115,8 @@ func (k Kubelet) Deleted(t testing.TB, pod *corev1.Pod) {
 	if err == nil {
 		err = k.Client.Delete(t.Context(), pod, client.GracePeriodSeconds(0), client.Preconditions{UID: &pod.UID})
 	}
-	if client.IgnoreNotFound(err) != nil {
+	// It is a conflict if the next pod of the name exists: KWOK or a kubelet was faster.
+	if client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) {
 		t.Fatal(err)
 	}
 }
@@ -156,7 +158,11 @@ func end(status *corev1.ContainerStatus, reason string, exitCode int32) {
 // pod.
 func (k Kubelet) setContainers(t testing.TB, pod *corev1.Pod, phase corev1.PodPhase, change func(*corev1.ContainerStatus)) {
 	t.Helper()
-	if err := k.Client.Get(t.Context(), client.ObjectKeyFromObject(pod), pod); err != nil {
+	err := k.Client.Get(t.Context(), client.ObjectKeyFromObject(pod), pod)
+	if apierrors.IsNotFound(err) { // see below
+		return
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
 	before := pod.DeepCopy()

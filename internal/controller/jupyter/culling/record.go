@@ -103,6 +103,10 @@ type Settings struct {
 
 	IdleTimeout, Warning, Period, Timeout time.Duration
 	FailureThreshold                      int
+
+	// Failing is how long a notebook may fail before it is stopped, and FailingWarning how long
+	// before the stop this is announced. Failing is zero if it is not stopped.
+	Failing, FailingWarning time.Duration
 }
 
 // SettingsOf reads spec.culling. An object that is older than a field lacks its default.
@@ -111,15 +115,28 @@ func SettingsOf(c v1alpha1.JupyterCulling) Settings {
 	if activity == "" {
 		activity = v1alpha1.CullingActivityKernelsAndTerminals
 	}
+	idle, failing := seconds(c.IdleTimeoutSeconds, 3600), seconds(ptr.Deref(c.FailingSeconds, 0), 0)
 	return Settings{
 		Activity:         activity,
 		OpenTerminal:     time.Duration(ptr.Deref(c.OpenTerminalSeconds, 86400)) * time.Second,
-		IdleTimeout:      seconds(c.IdleTimeoutSeconds, 3600),
-		Warning:          time.Duration(ptr.Deref(c.WarningSeconds, 300)) * time.Second,
+		IdleTimeout:      idle,
+		Warning:          warningBefore(c.WarningSeconds, idle),
 		Period:           seconds(c.PeriodSeconds, 60),
 		Timeout:          seconds(c.TimeoutSeconds, 5),
 		FailureThreshold: int(orDefault(c.FailureThreshold, 3)),
+		Failing:          failing,
+		FailingWarning:   warningBefore(c.WarningSeconds, failing),
 	}
+}
+
+// warningBefore returns how long before the end of a time a warning comes. A user who sets a short
+// time need not set the warning too.
+func warningBefore(set *int32, end time.Duration) time.Duration {
+	const usual = 5 * time.Minute
+	if set != nil {
+		return time.Duration(*set) * time.Second
+	}
+	return min(usual, end/2)
 }
 
 func seconds(n, unset int32) time.Duration {
