@@ -2,6 +2,7 @@ package secretshare
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -136,6 +137,45 @@ func TestACopyIsCreatedWhenTheConflictingSecretIsDeleted(t *testing.T) {
 	}
 	if diff := cmp.Diff(map[string]int{v1alpha1.ReasonConflict: 1, v1alpha1.ReasonRecovered: 1}, got); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// A rule that is Ready and copies nothing would hide a mistake.
+func TestARuleSaysWhyNamespacesGetNoCopies(t *testing.T) {
+	labelled := &metav1.LabelSelector{MatchLabels: map[string]string{"team": "a"}}
+	for name, tc := range map[string]struct {
+		targets         v1alpha1.SecretTargets
+		reason, message string
+		desired, synced int32
+	}{
+		"a misspelt name": {
+			v1alpha1.SecretTargets{Names: []v1alpha1.NamespaceGlob{"target", "tarket"}}, v1alpha1.ReasonTargetNotFound,
+			"1 of 2 copies are up to date; namespace tarket: it does not exist: create it, or correct spec.targets.names", 2, 1,
+		},
+		"names and selector exclude each other": {
+			v1alpha1.SecretTargets{Names: []v1alpha1.NamespaceGlob{"target"}, NamespaceSelector: labelled}, v1alpha1.ReasonTargetNotFound,
+			"namespace target: it does not match spec.targets.namespaceSelector: add the labels, or correct spec.targets", 0, 0,
+		},
+		"no namespace": {
+			v1alpha1.SecretTargets{NamespaceSelector: labelled}, v1alpha1.ReasonReady, "spec.targets selects no namespace", 0, 0,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newFixture(t)
+			r.putSource("first")
+			r.change(func(spec *v1alpha1.ClusterSecretShareSpec) { spec.Targets = tc.targets })
+			r.reconcileRule()
+			r.converge()
+			r.expectReady(tc.reason)
+			rule, err := r.rule()
+			r.must(err)
+			if got := meta.FindStatusCondition(rule.Status.Conditions, v1alpha1.ConditionReady).Message; !strings.Contains(got, tc.message) {
+				t.Errorf("%q, want %q", got, tc.message)
+			}
+			if rule.Status.Desired != tc.desired || rule.Status.Synced != tc.synced {
+				t.Errorf("%d of %d are synced, want %d of %d", rule.Status.Synced, rule.Status.Desired, tc.synced, tc.desired)
+			}
+		})
 	}
 }
 

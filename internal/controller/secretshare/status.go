@@ -118,6 +118,9 @@ func (r *Reconciler) setCounts(s *v1alpha1.SecretShareStatus, p *plan, state rea
 			message: "the namespace has no SecretShareGrant for this SecretShare: ask its owner to create one with " + p.Rule.Namespace + " in spec.from",
 		}
 	}
+	for namespace, missing := range p.Missing {
+		results[namespace] = syncResult{failed: len(p.Wanted), reason: missing.Reason, message: missing.Message, done: true}
+	}
 	s.Conflicted, s.Failed, s.Failing = 0, 0, nil
 	synced, pending, failing := 0, len(p.Waiting) > 0, []string(nil)
 	for namespace, found := range results {
@@ -125,7 +128,7 @@ func (r *Reconciler) setCounts(s *v1alpha1.SecretShareStatus, p *plan, state rea
 		synced += found.synced
 		s.Conflicted += int32(found.conflicted)
 		s.Failed += int32(found.failed)
-		if !found.ok() {
+		if _, isMissing := p.Missing[namespace]; isMissing || !found.ok() {
 			failing = append(failing, namespace)
 		}
 	}

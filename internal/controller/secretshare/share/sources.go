@@ -168,6 +168,10 @@ func (p *Plan) missingProblem() Problem {
 	if len(missing) == 0 {
 		return Problem{}
 	}
+	if p.NoNamespace && len(p.Versions) == 0 {
+		return Problem{Reason: v1alpha1.ReasonSourceNotFound, Message: fmt.Sprintf(
+			"namespace %s of spec.source does not exist: create it, or correct spec.source.namespace", p.Rule.Namespace) + p.Awaited()}
+	}
 	message := fmt.Sprintf("spec.source selects no Secret with the name %s in namespace %s: create the Secret or correct spec.source",
 		strings.Join(missing, ", "), p.Rule.Namespace)
 	return Problem{Reason: v1alpha1.ReasonSourceNotFound, Message: message + p.Awaited()}
@@ -175,8 +179,14 @@ func (p *Plan) missingProblem() Problem {
 
 // Nothing says that a rule without a problem has nothing to copy yet. It is empty otherwise.
 func (p *Plan) Nothing() string {
+	if none := p.NothingSelected(); none != "" {
+		return none
+	}
 	if p.Skipped || len(p.Wanted) > 0 || p.Problem().Reason != "" {
 		return ""
+	}
+	if p.NoNamespace {
+		return fmt.Sprintf("namespace %s of spec.source does not exist, so there is nothing to copy yet", p.Rule.Namespace)
 	}
 	return fmt.Sprintf("spec.source selects no Secret in namespace %s, so there is nothing to copy yet", p.Rule.Namespace)
 }
