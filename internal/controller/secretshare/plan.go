@@ -139,6 +139,21 @@ func (r *Reconciler) setGrace(ctx context.Context, p *plan) error {
 	}, r.clock.Now())
 }
 
+// announceExpiry emits one Event on a rule about copies whose source was not found at the start. The
+// condition reports a source that was deleted later.
+func (r *Reconciler) announceExpiry(ctx context.Context, p *plan, object Object) {
+	note := p.ExpiryNote(r.store.countExpiring(p))
+	if note == "" {
+		return
+	}
+	err := r.writer.Emit(ctx, object, events.Event{
+		Type: corev1.EventTypeWarning, Reason: v1alpha1.ReasonSourceDeleted, Action: "Remove", Note: note, Identity: note, Since: r.clock.Now(),
+	})
+	if err != nil {
+		logr.FromContextOrDiscard(ctx).Error(err, "Failed to emit the Event about copies without a source", "rule", p.key)
+	}
+}
+
 // announceRemovals emits one Event on a rule about the copies that its plan removes, however many.
 func (r *Reconciler) announceRemovals(ctx context.Context, p *plan, object Object) {
 	removals := r.store.takeRemovals(p.key)

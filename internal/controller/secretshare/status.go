@@ -57,6 +57,10 @@ func isExpected(reason string) bool {
 	return false
 }
 
+// isPartial reports whether some copies of a rule with a problem are as they should be. Those that
+// wait for the end of the grace are.
+func isPartial(s *v1alpha1.SecretShareStatus) bool { return s.Synced > 0 || s.Expiring > 0 }
+
 // evaluate returns the first problem of the rule of a plan or of its sources. invalid is the error of
 // compiling the rule, unread the error of reading the sources.
 func evaluate(p *plan, invalid, unread error) readiness {
@@ -93,6 +97,7 @@ func (r *Reconciler) updateStatus(ctx context.Context, key kube.Key, object Obje
 	before := object.DeepCopyObject().(Object)
 	if known {
 		state = r.setCounts(object.ShareStatus(), p, state)
+		object.ShareStatus().Expiring = int32(r.store.countExpiring(p))
 		state.protected, state.leftOut = r.store.protectedCopies(p.Rule), p.LeftOut
 	}
 	failing := !isExpected(state.Reason)
@@ -180,6 +185,8 @@ func (r *Reconciler) setState(object Object, state readiness, failing bool) {
 		name = v1alpha1.StateDeleting
 	case state.Reason == v1alpha1.ReasonSuspended:
 		name = v1alpha1.StateSuspended
+	case failing && !state.held && isPartial(object.ShareStatus()):
+		name = v1alpha1.StateDegraded
 	case failing:
 		name = v1alpha1.StateFailing
 	case state.Reason == v1alpha1.ReasonCopying:
