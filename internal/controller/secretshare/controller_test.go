@@ -179,6 +179,49 @@ func TestARuleSaysWhyNamespacesGetNoCopies(t *testing.T) {
 	}
 }
 
+// The tutorial that this project began with creates a Secret of its own type.
+func TestARuleNamesTheSecretsThatItNearlySelects(t *testing.T) {
+	const bySelector = "Secret shared has no labels that match spec.source.selector team=a"
+	byType := func(spec *v1alpha1.ClusterSecretShareSpec) {
+		spec.Source.Names, spec.Source.Type = nil, "bongsu.io/secretsync"
+	}
+	for name, tc := range map[string]struct {
+		source          func(*v1alpha1.ClusterSecretShareSpec)
+		reason, message string
+	}{
+		"another type": {byType, v1alpha1.ReasonReady, "not selected: Secret shared has the type k8s.ziwon.dev/secretsync, and spec.source.type is bongsu.io/secretsync"},
+		"another type of a name": {
+			func(spec *v1alpha1.ClusterSecretShareSpec) { spec.Source.Type = "bongsu.io/secretsync" }, v1alpha1.ReasonSourceNotFound,
+			"not selected: Secret shared has the type k8s.ziwon.dev/secretsync, and spec.source.type is bongsu.io/secretsync",
+		},
+		"another label": {
+			func(spec *v1alpha1.ClusterSecretShareSpec) {
+				spec.Source.Names, spec.Source.Selector = nil, &metav1.LabelSelector{MatchLabels: map[string]string{"team": "a"}}
+			}, v1alpha1.ReasonReady, bySelector,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newFixture(t)
+			r.change(tc.source)
+			r.reconcileRule()
+			r.converge()
+			secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "source", Name: "shared"}, Type: "k8s.ziwon.dev/secretsync"}
+			r.must(r.Create(t.Context(), secret))
+			r.observe(secret)
+			r.converge()
+			r.expectReady(tc.reason)
+			if got := r.message(); !strings.Contains(got, tc.message) {
+				t.Errorf("%q, want %q", got, tc.message)
+			}
+			r.deleteSource()
+			r.converge()
+			if got := r.message(); strings.Contains(got, "not selected") {
+				t.Errorf("%q names a Secret that does not exist", got)
+			}
+		})
+	}
+}
+
 func TestASuspendedRuleKeepsItsCopies(t *testing.T) {
 	r := newSyncedFixture(t)
 	r.change(func(spec *v1alpha1.ClusterSecretShareSpec) { spec.Suspend = true })

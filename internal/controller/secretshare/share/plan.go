@@ -41,7 +41,7 @@ func CopiedOf(annotations map[string]string) Copied {
 // Equal reports whether two plans are the same. The versions of the sources stand for their content.
 func (p *Plan) Equal(other *Plan) bool {
 	return p.Rule.UID == other.Rule.UID && p.Generation == other.Generation && p.Unknown == other.Unknown && p.Skipped == other.Skipped &&
-		maps.Equal(p.Versions, other.Versions) && maps.Equal(p.deleted, other.deleted) && p.settles.Equal(other.settles) && p.unlisted == other.unlisted &&
+		maps.Equal(p.Versions, other.Versions) && maps.Equal(p.Near, other.Near) && maps.Equal(p.deleted, other.deleted) && p.settles.Equal(other.settles) && p.unlisted == other.unlisted &&
 		slices.Equal(p.Ungranted, other.Ungranted) && maps.Equal(p.Missing, other.Missing) && p.NoNamespace == other.NoNamespace && maps.Equal(p.Waiting, other.Waiting) && maps.Equal(p.Grants, other.Grants) &&
 		maps.EqualFunc(p.Targets, other.Targets, Target.equal)
 }

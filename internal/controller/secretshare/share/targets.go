@@ -21,8 +21,8 @@ type targets struct {
 	// namespaces without a grant are in no list: the author of the rule must not learn that they
 	// exist.
 	Ungranted []string
-	// Missing are the namespaces that the rule names and that it does not select, with the reason:
-	// they do not exist, or do not match the other fields.
+	// Missing are the namespaces that the rule names and does not select, with the reason. They do not
+	// exist, or do not match the other fields.
 	Missing map[string]Problem
 	// NoNamespace means that the namespace of the sources does not exist.
 	NoNamespace bool
