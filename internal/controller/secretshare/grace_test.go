@@ -130,6 +130,26 @@ func TestOneConflictOfTwoDoesNotFailTheRule(t *testing.T) {
 	}
 }
 
+// The annotation for adoption has no effect on a copy, and the other rule would restore a deleted one.
+func TestAConflictWithTheCopyOfAnotherRuleHasOnlyAdviceThatHelps(t *testing.T) {
+	r := newFixture(t)
+	foreign := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "target", Name: "shared", Annotations: map[string]string{
+		"bongsu.io/rule-uid": "other", "bongsu.io/source-uid": "u", "bongsu.io/rule": "ClusterSecretShare/other", "bongsu.io/source": "a/b",
+	}}}
+	r.must(r.Create(t.Context(), foreign))
+	r.observe(foreign)
+	r.putSource("first")
+	r.reconcileRule()
+	r.converge()
+	r.expectReady(v1alpha1.ReasonConflict)
+	var list eventsv1.EventList
+	r.must(r.List(t.Context(), &list))
+	const want = "ClusterSecretShare/rule cannot copy Secret source/shared here because this Secret is already a copy of ClusterSecretShare/other: ask the owners of the rules to change one of the two"
+	if !slices.ContainsFunc(list.Items, func(e eventsv1.Event) bool { return e.Regarding.Kind == "Secret" && e.Note == want }) {
+		t.Errorf("no Event %q: %v", want, list.Items)
+	}
+}
+
 // expectState checks the state of the rule, and how many copies wait for the end of the grace.
 func (r *fixture) expectState(want v1alpha1.State, expiring int32) {
 	r.t.Helper()
