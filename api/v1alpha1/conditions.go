@@ -133,6 +133,9 @@ const (
 	// ReasonInvalidTarget: spec.targets names the namespace of the source or of the operator.
 	// No copy is written.
 	ReasonInvalidTarget = "InvalidTarget"
+	// ReasonTargetNotFound: a namespace that spec.targets names does not exist, or does not match
+	// the other fields of spec.targets. The other namespaces get their copies.
+	ReasonTargetNotFound = "TargetNotFound"
 	// ReasonSourceRecreated: the namespace of the source was deleted and created again, maybe
 	// by another owner. No copy is written until the spec is written again. A
 	// SecretShareGrant has this reason for a namespace in spec.from.

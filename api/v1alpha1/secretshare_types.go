@@ -280,6 +280,11 @@ type SecretShareStatus struct {
 	// +optional
 	Failed int32 `json:"failed"`
 
+	// expiring is the number of copies whose source was deleted. They are removed at the end of
+	// the grace, unless the source is created again.
+	// +optional
+	Expiring int32 `json:"expiring"`
+
 	// failing lists the namespaces with problems, in order of their names, at most 20.
 	// +optional
 	// +listType=map

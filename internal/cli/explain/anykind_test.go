@@ -390,7 +390,7 @@ status: {conditions: [{type: Ready, status: Unknown}]}`
 func TestNoValueOfASecretIsPrinted(t *testing.T) {
 	e := fakeCluster(t, "apiVersion: v1\nkind: Secret\nmetadata: {name: s, namespace: shop}\nstringData: {key: plain}\ndata: {other: c2VjcmV0}")
 	got := written(t, e.explains(t, "secrets", "s"))
-	if want := "Secret shop/s shows no problem: it exists; it reports no conditions\n"; got != want {
+	if want := "Secret shop/s shows no problem: it exists\n"; got != want {
 		t.Errorf("got %q", got)
 	}
 }

@@ -143,6 +143,8 @@ func (e *Explainer) Explain(ctx context.Context, resource schema.GroupResource, 
 	}
 	if known, ok := supportedTypes[resource]; ok {
 		err = known.explain(q)
+	} else if resource == secrets {
+		err = q.secret()
 	} else {
 		err = q.anyKind(kind)
 	}

@@ -321,6 +321,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	}
 	if p, ok := r.store.planOf(key); ok {
 		r.announceRemovals(ctx, p, object)
+		r.announceExpiry(ctx, p, object)
 	}
 	return r.updateStatus(ctx, key, object, state)
 }

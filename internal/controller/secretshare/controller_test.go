@@ -2,6 +2,7 @@ package secretshare
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -136,6 +137,88 @@ func TestACopyIsCreatedWhenTheConflictingSecretIsDeleted(t *testing.T) {
 	}
 	if diff := cmp.Diff(map[string]int{v1alpha1.ReasonConflict: 1, v1alpha1.ReasonRecovered: 1}, got); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// A rule that is Ready and copies nothing would hide a mistake.
+func TestARuleSaysWhyNamespacesGetNoCopies(t *testing.T) {
+	labelled := &metav1.LabelSelector{MatchLabels: map[string]string{"team": "a"}}
+	for name, tc := range map[string]struct {
+		targets         v1alpha1.SecretTargets
+		reason, message string
+		desired, synced int32
+	}{
+		"a misspelt name": {
+			v1alpha1.SecretTargets{Names: []v1alpha1.NamespaceGlob{"target", "tarket"}}, v1alpha1.ReasonTargetNotFound,
+			"1 of 2 copies are up to date; namespace tarket: it does not exist: create it, or correct spec.targets.names", 2, 1,
+		},
+		"names and selector exclude each other": {
+			v1alpha1.SecretTargets{Names: []v1alpha1.NamespaceGlob{"target"}, NamespaceSelector: labelled}, v1alpha1.ReasonTargetNotFound,
+			"namespace target: it does not match spec.targets.namespaceSelector: add the labels, or correct spec.targets", 0, 0,
+		},
+		"no namespace": {
+			v1alpha1.SecretTargets{NamespaceSelector: labelled}, v1alpha1.ReasonReady, "spec.targets selects no namespace", 0, 0,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newFixture(t)
+			r.putSource("first")
+			r.change(func(spec *v1alpha1.ClusterSecretShareSpec) { spec.Targets = tc.targets })
+			r.reconcileRule()
+			r.converge()
+			r.expectReady(tc.reason)
+			rule, err := r.rule()
+			r.must(err)
+			if got := meta.FindStatusCondition(rule.Status.Conditions, v1alpha1.ConditionReady).Message; !strings.Contains(got, tc.message) {
+				t.Errorf("%q, want %q", got, tc.message)
+			}
+			if rule.Status.Desired != tc.desired || rule.Status.Synced != tc.synced {
+				t.Errorf("%d of %d are synced, want %d of %d", rule.Status.Synced, rule.Status.Desired, tc.synced, tc.desired)
+			}
+		})
+	}
+}
+
+// The tutorial that this project began with creates a Secret of its own type.
+func TestARuleNamesTheSecretsThatItNearlySelects(t *testing.T) {
+	const bySelector = "Secret shared has no labels that match spec.source.selector team=a"
+	byType := func(spec *v1alpha1.ClusterSecretShareSpec) {
+		spec.Source.Names, spec.Source.Type = nil, "bongsu.io/secretsync"
+	}
+	for name, tc := range map[string]struct {
+		source          func(*v1alpha1.ClusterSecretShareSpec)
+		reason, message string
+	}{
+		"another type": {byType, v1alpha1.ReasonReady, "not selected: Secret shared has the type k8s.ziwon.dev/secretsync, and spec.source.type is bongsu.io/secretsync"},
+		"another type of a name": {
+			func(spec *v1alpha1.ClusterSecretShareSpec) { spec.Source.Type = "bongsu.io/secretsync" }, v1alpha1.ReasonSourceNotFound,
+			"not selected: Secret shared has the type k8s.ziwon.dev/secretsync, and spec.source.type is bongsu.io/secretsync",
+		},
+		"another label": {
+			func(spec *v1alpha1.ClusterSecretShareSpec) {
+				spec.Source.Names, spec.Source.Selector = nil, &metav1.LabelSelector{MatchLabels: map[string]string{"team": "a"}}
+			}, v1alpha1.ReasonReady, bySelector,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newFixture(t)
+			r.change(tc.source)
+			r.reconcileRule()
+			r.converge()
+			secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "source", Name: "shared"}, Type: "k8s.ziwon.dev/secretsync"}
+			r.must(r.Create(t.Context(), secret))
+			r.observe(secret)
+			r.converge()
+			r.expectReady(tc.reason)
+			if got := r.message(); !strings.Contains(got, tc.message) {
+				t.Errorf("%q, want %q", got, tc.message)
+			}
+			r.deleteSource()
+			r.converge()
+			if got := r.message(); strings.Contains(got, "not selected") {
+				t.Errorf("%q names a Secret that does not exist", got)
+			}
+		})
 	}
 }
 

@@ -272,6 +272,21 @@ func (s *store) protectedCopies(rule *share.Rule) []string {
 	return found
 }
 
+// countExpiring returns how many copies of a rule stay only until the end of the grace.
+func (s *store) countExpiring(p *plan) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := 0
+	for _, names := range s.copiesByRule[p.Rule.UID] {
+		for name := range names {
+			if p.Expires(name, s.copies[name].Copied) {
+				n++
+			}
+		}
+	}
+	return n
+}
+
 // copyAt returns the state of the copy with this name.
 func (s *store) copyAt(name types.NamespacedName) (copyState, bool) {
 	s.mu.Lock()

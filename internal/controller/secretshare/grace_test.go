@@ -7,6 +7,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -90,6 +91,7 @@ func TestTheCopiesOfADeletedSourceStayForTheGrace(t *testing.T) {
 	r.converge()
 	r.expectCopy("first")
 	r.expectReady(v1alpha1.ReasonSourceDeleted)
+	r.expectState(v1alpha1.StateDegraded, 1)
 	if got := r.message(); !strings.Contains(got, "Secret source/shared was deleted: create it again before "+end) {
 		t.Errorf("the message is %q", got)
 	}
@@ -101,6 +103,77 @@ func TestTheCopiesOfADeletedSourceStayForTheGrace(t *testing.T) {
 	r.expectNoCopy()
 	r.expectReady(v1alpha1.ReasonSourceNotFound)
 	r.expectAnnounced("Deleting 1 copy: Secret shared was deleted")
+	r.expectState(v1alpha1.StateFailing, 0) // the rule names a Secret that does not exist
+}
+
+func TestOneConflictOfTwoDoesNotFailTheRule(t *testing.T) {
+	for name, tc := range map[string]struct {
+		namespaces []string
+		want       v1alpha1.State
+	}{
+		"one of two": {[]string{"other"}, v1alpha1.StateDegraded}, "all": {[]string{"other", "target"}, v1alpha1.StateFailing},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newFixture(t)
+			r.addNamespace("other")
+			for _, namespace := range tc.namespaces {
+				foreign := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "shared"}}
+				r.must(r.Create(t.Context(), foreign))
+				r.observe(foreign)
+			}
+			r.putSource("first")
+			r.reconcileRule()
+			r.converge()
+			r.expectReady(v1alpha1.ReasonConflict)
+			r.expectState(tc.want, 0)
+		})
+	}
+}
+
+// The annotation for adoption has no effect on a copy, and the other rule would restore a deleted one.
+func TestAConflictWithTheCopyOfAnotherRuleHasOnlyAdviceThatHelps(t *testing.T) {
+	r := newFixture(t)
+	foreign := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "target", Name: "shared", Annotations: map[string]string{
+		"bongsu.io/rule-uid": "other", "bongsu.io/source-uid": "u", "bongsu.io/rule": "ClusterSecretShare/other", "bongsu.io/source": "a/b",
+	}}}
+	r.must(r.Create(t.Context(), foreign))
+	r.observe(foreign)
+	r.putSource("first")
+	r.reconcileRule()
+	r.converge()
+	r.expectReady(v1alpha1.ReasonConflict)
+	var list eventsv1.EventList
+	r.must(r.List(t.Context(), &list))
+	const want = "ClusterSecretShare/rule cannot copy Secret source/shared here because this Secret is already a copy of ClusterSecretShare/other: ask the owners of the rules to change one of the two"
+	if !slices.ContainsFunc(list.Items, func(e eventsv1.Event) bool { return e.Regarding.Kind == "Secret" && e.Note == want }) {
+		t.Errorf("no Event %q: %v", want, list.Items)
+	}
+}
+
+// expectState checks the state of the rule, and how many copies wait for the end of the grace.
+func (r *fixture) expectState(want v1alpha1.State, expiring int32) {
+	r.t.Helper()
+	rule, err := r.rule()
+	r.must(err)
+	if got := rule.Status; got.State != want || got.Expiring != expiring {
+		r.t.Errorf("state %s, %d expiring; want %s, %d", got.State, got.Expiring, want, expiring)
+	}
+}
+
+// expectExpiryNotes checks the Events about copies without a source, without the times.
+func (r *fixture) expectExpiryNotes(want int) {
+	r.t.Helper()
+	var list eventsv1.EventList
+	r.must(r.List(r.t.Context(), &list))
+	got := 0
+	for _, e := range list.Items {
+		if e.Reason == v1alpha1.ReasonSourceDeleted && strings.HasPrefix(e.Note, "1 copy without a source in namespace source: create the source again before ") {
+			got++
+		}
+	}
+	if got != want {
+		r.t.Errorf("%d Events announce copies without a source, want %d", got, want)
+	}
 }
 
 func TestASourceThatIsCreatedAgainWithinTheGraceUpdatesItsCopies(t *testing.T) {
@@ -282,6 +355,8 @@ func TestTheGraceCountsFromTheStart(t *testing.T) {
 			r.converge()
 			r.expectCopy("first")
 			r.expectReady(v1alpha1.ReasonSourceNotFound)
+			r.expectState(v1alpha1.StateDegraded, 1)
+			r.expectExpiryNotes(1)
 			r.expectRetryWithin(30 * time.Second)
 			if !strings.Contains(r.message(), "; copies whose source was not found are deleted at ") {
 				t.Errorf("the message is %q", r.message())

@@ -67,7 +67,10 @@ func (r *Reconciler) readSources(ctx context.Context, p *plan, object Object) (s
 			r.contents.keep(secret)
 		}
 		return nil
-	})
+	}, func(secret *corev1.Secret) { selection.AddNear(secret) })
+	if err == nil && selection.Len() == 0 && len(p.Rule.Source.Names) == 0 {
+		err = r.addNear(ctx, p.Rule, selection)
+	}
 	// Check the namespace again: it may have been recreated before the Secrets were read.
 	if exists, changed := r.checkSource(ctx, object); err == nil && (changed != nil || !exists) {
 		err = cmp.Or(changed, errors.New("its namespace was deleted a moment ago"))
@@ -78,10 +81,35 @@ func (r *Reconciler) readSources(ctx context.Context, p *plan, object Object) (s
 	return selection.Sources(), nil
 }
 
-// eachSource reads the Secrets that the rule selects.
-func (r *Reconciler) eachSource(ctx context.Context, rule *share.Rule, each func(*corev1.Secret) error) error {
+// maxNearReads limits the Secrets that are read to find those that a rule nearly selects.
+const maxNearReads = 20
+
+// addNear adds Secrets to a selection that is empty, so that the status says why. It reads only some of
+// the namespace.
+func (r *Reconciler) addNear(ctx context.Context, rule *share.Rule, selection *share.Selection) error {
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("SecretList"))
+	if err := r.live.List(ctx, list, client.InNamespace(rule.Namespace), client.Limit(maxNearReads)); err != nil {
+		return err
+	}
+	for i := range list.Items {
+		secret, err := r.contents.read(ctx, client.ObjectKeyFromObject(&list.Items[i]))
+		switch {
+		case apierrors.IsNotFound(err):
+		case err != nil:
+			return err
+		case !selection.AddNear(secret):
+			return nil
+		}
+	}
+	return nil
+}
+
+// eachSource reads the Secrets that the rule selects. It calls near for those that the rule names
+// and does not select.
+func (r *Reconciler) eachSource(ctx context.Context, rule *share.Rule, each func(*corev1.Secret) error, near func(*corev1.Secret)) error {
 	if len(rule.Source.Names) > 0 {
-		return r.eachNamedSource(ctx, rule, each)
+		return r.eachNamedSource(ctx, rule, each, near)
 	}
 	selector, _ := rule.SourceSelector()
 	opts := []client.ListOption{client.InNamespace(rule.Namespace), client.MatchingLabelsSelector{Selector: selector}}
@@ -91,7 +119,7 @@ func (r *Reconciler) eachSource(ctx context.Context, rule *share.Rule, each func
 	return r.contents.list(ctx, each, opts...)
 }
 
-func (r *Reconciler) eachNamedSource(ctx context.Context, rule *share.Rule, each func(*corev1.Secret) error) error {
+func (r *Reconciler) eachNamedSource(ctx context.Context, rule *share.Rule, each func(*corev1.Secret) error, near func(*corev1.Secret)) error {
 	for _, name := range rule.Source.Names {
 		secret, err := r.contents.read(ctx, types.NamespacedName{Namespace: rule.Namespace, Name: name})
 		switch {
@@ -102,6 +130,8 @@ func (r *Reconciler) eachNamedSource(ctx context.Context, rule *share.Rule, each
 			if err := each(secret); err != nil {
 				return err
 			}
+		default:
+			near(secret)
 		}
 	}
 	return nil
@@ -137,6 +167,21 @@ func (r *Reconciler) setGrace(ctx context.Context, p *plan) error {
 			return err == nil && live.UID == uid, client.IgnoreNotFound(err)
 		},
 	}, r.clock.Now())
+}
+
+// announceExpiry emits one Event on a rule about copies whose source was not found at the start. The
+// condition reports a source that was deleted later.
+func (r *Reconciler) announceExpiry(ctx context.Context, p *plan, object Object) {
+	note := p.ExpiryNote(r.store.countExpiring(p))
+	if note == "" {
+		return
+	}
+	err := r.writer.Emit(ctx, object, events.Event{
+		Type: corev1.EventTypeWarning, Reason: v1alpha1.ReasonSourceDeleted, Action: "Remove", Note: note, Identity: note, Since: r.clock.Now(),
+	})
+	if err != nil {
+		logr.FromContextOrDiscard(ctx).Error(err, "Failed to emit the Event about copies without a source", "rule", p.key)
+	}
 }
 
 // announceRemovals emits one Event on a rule about the copies that its plan removes, however many.

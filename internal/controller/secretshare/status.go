@@ -57,6 +57,10 @@ func isExpected(reason string) bool {
 	return false
 }
 
+// isPartial reports whether some copies of a rule with a problem are as they should be. Those that
+// wait for the end of the grace are.
+func isPartial(s *v1alpha1.SecretShareStatus) bool { return s.Synced > 0 || s.Expiring > 0 }
+
 // evaluate returns the first problem of the rule of a plan or of its sources. invalid is the error of
 // compiling the rule, unread the error of reading the sources.
 func evaluate(p *plan, invalid, unread error) readiness {
@@ -93,6 +97,7 @@ func (r *Reconciler) updateStatus(ctx context.Context, key kube.Key, object Obje
 	before := object.DeepCopyObject().(Object)
 	if known {
 		state = r.setCounts(object.ShareStatus(), p, state)
+		object.ShareStatus().Expiring = int32(r.store.countExpiring(p))
 		state.protected, state.leftOut = r.store.protectedCopies(p.Rule), p.LeftOut
 	}
 	failing := !isExpected(state.Reason)
@@ -118,6 +123,9 @@ func (r *Reconciler) setCounts(s *v1alpha1.SecretShareStatus, p *plan, state rea
 			message: "the namespace has no SecretShareGrant for this SecretShare: ask its owner to create one with " + p.Rule.Namespace + " in spec.from",
 		}
 	}
+	for namespace, missing := range p.Missing {
+		results[namespace] = syncResult{failed: len(p.Wanted), reason: missing.Reason, message: missing.Message, done: true}
+	}
 	s.Conflicted, s.Failed, s.Failing = 0, 0, nil
 	synced, pending, failing := 0, len(p.Waiting) > 0, []string(nil)
 	for namespace, found := range results {
@@ -125,7 +133,7 @@ func (r *Reconciler) setCounts(s *v1alpha1.SecretShareStatus, p *plan, state rea
 		synced += found.synced
 		s.Conflicted += int32(found.conflicted)
 		s.Failed += int32(found.failed)
-		if !found.ok() {
+		if _, isMissing := p.Missing[namespace]; isMissing || !found.ok() {
 			failing = append(failing, namespace)
 		}
 	}
@@ -177,6 +185,8 @@ func (r *Reconciler) setState(object Object, state readiness, failing bool) {
 		name = v1alpha1.StateDeleting
 	case state.Reason == v1alpha1.ReasonSuspended:
 		name = v1alpha1.StateSuspended
+	case failing && !state.held && isPartial(object.ShareStatus()):
+		name = v1alpha1.StateDegraded
 	case failing:
 		name = v1alpha1.StateFailing
 	case state.Reason == v1alpha1.ReasonCopying:

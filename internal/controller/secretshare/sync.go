@@ -425,16 +425,21 @@ func isConflict(err error) bool {
 func (s *namespaceSync) reportConflict(ctx context.Context, live *corev1.Secret) error {
 	recorder := s.recorder(s.plan.key.Kind)
 	since := live.CreationTimestamp.Time
+	isCopy, other := share.RuleOf(live.Annotations) != "", share.Printable(live, share.AnnotationRule)
+	advice := fmt.Sprintf("this Secret has the same name%s. To get the copy, delete this Secret, or let the copy replace it with the annotation %s=%s",
+		whyNotTakenBack(live, s.copied), share.AnnotationAdopt, s.plan.Rule.Name)
+	if isCopy { // the annotation has no effect on it, and its rule would write it again
+		advice = fmt.Sprintf("this Secret is already a copy of %s: ask the owners of the rules to change one of the two", other)
+	}
 	err := recorder.Emit(ctx, live, events.Event{
 		Type: corev1.EventTypeWarning, Reason: v1alpha1.ReasonConflict, Action: "Copy", Since: since,
-		Note: fmt.Sprintf("%s cannot copy Secret %s here because this Secret has the same name%s. To get the copy, delete this Secret, or let the copy replace it with the annotation %s=%s",
-			s.plan.Rule.Name, s.copied.Annotations[share.AnnotationSource], whyNotTakenBack(live, s.copied), share.AnnotationAdopt, s.plan.Rule.Name),
+		Note: fmt.Sprintf("%s cannot copy Secret %s here because %s", s.plan.Rule.Name, s.copied.Annotations[share.AnnotationSource], advice),
 	})
 	if err != nil {
 		logr.FromContextOrDiscard(ctx).Error(err, "Failed to emit the Event about a conflict", "rule", s.plan.Rule.Name, "secret", client.ObjectKeyFromObject(live))
 	}
 	s.repeatEvent = recorder.NextRepeat(since)
-	if other := share.Printable(live, share.AnnotationRule); share.RuleOf(live.Annotations) != "" {
+	if isCopy {
 		return &conflictError{fmt.Sprintf("Secret %s is already a copy of %s: change one of the two rules", live.Name, other)}
 	}
 	return &conflictError{fmt.Sprintf("Secret %s exists and is not a copy%s: set spec.copyName, or ask its owner to delete it or to annotate it with %s=%s",

@@ -186,6 +186,22 @@ func (p *Plan) awaits(c Copied) bool {
 	return deleted || (p.unlisted || !p.settles.IsZero()) && p.mayBeDeleted(c)
 }
 
+// Expires reports whether an existing copy stays only until the end of the grace.
+func (p *Plan) Expires(name types.NamespacedName, c Copied) bool {
+	_, wanted := p.Wanted[name.Name]
+	return !wanted && p.awaits(c) && p.Keeps(name, c)
+}
+
+// ExpiryNote announces copies whose source was not found at the start. It is empty if there are none.
+// It names no source, because a tenant can write the annotations of a copy.
+func (p *Plan) ExpiryNote(expiring int) string {
+	if p.settles.IsZero() || expiring == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%s without a source in namespace %s: create the source again before %s, or the operator removes them",
+		countOfCopies(expiring), p.Rule.Namespace, p.settles.UTC().Format(time.RFC3339))
+}
+
 // GraceEnds returns when the first copies no longer stay. It is zero if none are awaited.
 func (p *Plan) GraceEnds() time.Time {
 	first := p.settles

@@ -41,8 +41,8 @@ func CopiedOf(annotations map[string]string) Copied {
 // Equal reports whether two plans are the same. The versions of the sources stand for their content.
 func (p *Plan) Equal(other *Plan) bool {
 	return p.Rule.UID == other.Rule.UID && p.Generation == other.Generation && p.Unknown == other.Unknown && p.Skipped == other.Skipped &&
-		maps.Equal(p.Versions, other.Versions) && maps.Equal(p.deleted, other.deleted) && p.settles.Equal(other.settles) && p.unlisted == other.unlisted &&
-		slices.Equal(p.Ungranted, other.Ungranted) && maps.Equal(p.Waiting, other.Waiting) && maps.Equal(p.Grants, other.Grants) &&
+		maps.Equal(p.Versions, other.Versions) && maps.Equal(p.Near, other.Near) && maps.Equal(p.deleted, other.deleted) && p.settles.Equal(other.settles) && p.unlisted == other.unlisted &&
+		slices.Equal(p.Ungranted, other.Ungranted) && maps.Equal(p.Missing, other.Missing) && p.NoNamespace == other.NoNamespace && maps.Equal(p.Waiting, other.Waiting) && maps.Equal(p.Grants, other.Grants) &&
 		maps.EqualFunc(p.Targets, other.Targets, Target.equal)
 }
 
@@ -84,7 +84,7 @@ func (p *Plan) Keeps(name types.NamespacedName, c Copied) bool {
 
 // Desired returns how many copies should exist, also those that cannot be updated now.
 func (p *Plan) Desired() int {
-	return (len(p.Ungranted) + len(p.Targets)) * (len(p.Wanted) + len(p.Held))
+	return (len(p.Ungranted) + len(p.Missing) + len(p.Targets)) * (len(p.Wanted) + len(p.Held))
 }
 
 // Sizes of the parts of a plan, in bytes. TestTheSizeOfAPlanIsAtLeastItsMemory compares them with the

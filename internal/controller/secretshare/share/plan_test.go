@@ -161,6 +161,65 @@ func TestSetTargets(t *testing.T) {
 	}
 }
 
+func TestTargetsThatARuleNamesAndDoesNotSelect(t *testing.T) {
+	labelled := func(d *Definition) {
+		d.Spec.Targets.NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"team": "a"}}
+	}
+	const absent, unmatched = "it does not exist", "it does not match spec.targets.namespaceSelector"
+	for name, tc := range map[string]struct {
+		rule    *Rule
+		grants  []v1alpha1.SecretShareGrant
+		missing map[string]string // the begin of the message
+		nothing string
+	}{
+		"a misspelt name":              {rule: newRule(t, v1alpha1.KindClusterSecretShare, to("shop", "shpo")), missing: map[string]string{"shpo": absent}},
+		"only a misspelt name":         {rule: newRule(t, v1alpha1.KindClusterSecretShare, to("shpo")), missing: map[string]string{"shpo": absent}},
+		"a glob without a namespace":   {rule: newRule(t, v1alpha1.KindClusterSecretShare, to("shpo*")), nothing: "spec.targets selects no namespace"},
+		"a selector without namespace": {rule: newRule(t, v1alpha1.KindClusterSecretShare, labelled), nothing: "spec.targets selects no namespace"},
+		"names and selector exclude each other": {
+			rule: newRule(t, v1alpha1.KindClusterSecretShare, to("shop"), labelled), missing: map[string]string{"shop": unmatched},
+		},
+		"globs and selector exclude each other": {rule: newRule(t, v1alpha1.KindClusterSecretShare, to("sh*"), labelled), nothing: "spec.targets selects no namespace"},
+		"a namespace that is being deleted":     {rule: newRule(t, v1alpha1.KindClusterSecretShare, to("ending", "shop"))},
+		// The author of a SecretShare must not learn which namespaces exist.
+		"a SecretShare without a grant": {rule: newRule(t, v1alpha1.KindSecretShare, to("shop", "shpo"), labelled)},
+		"a SecretShare with a grant": {
+			rule: newRule(t, v1alpha1.KindSecretShare, to("shop"), labelled), grants: []v1alpha1.SecretShareGrant{newGrant(1, "shop")},
+			missing: map[string]string{"shop": unmatched},
+		},
+		"a SecretShare that no grant accepts": {rule: newRule(t, v1alpha1.KindSecretShare), nothing: "has a SecretShareGrant"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := &Plan{Rule: tc.rule}
+			p.SetTargets(namespaces("shop", "vault", "ending"), tc.grants, trusted)
+			for namespace, found := range p.Missing {
+				if begin := tc.missing[namespace]; begin == "" || !strings.HasPrefix(found.Message, begin) {
+					t.Errorf("%s: %q, want %q", namespace, found.Message, begin)
+				}
+			}
+			if len(p.Missing) != len(tc.missing) {
+				t.Errorf("missing: %v, want %v", p.Missing, tc.missing)
+			}
+			if got := p.NothingSelected(); (got == "") != (tc.nothing == "") || !strings.Contains(got, tc.nothing) {
+				t.Errorf("%q, want %q", got, tc.nothing)
+			}
+		})
+	}
+}
+
+func TestANamespaceOfSourcesThatDoesNotExistIsReported(t *testing.T) {
+	for kind, rule := range map[string]*Rule{"names": newRule(t, v1alpha1.KindClusterSecretShare, from("a")), "no names": newRule(t, v1alpha1.KindClusterSecretShare)} {
+		t.Run(kind, func(t *testing.T) {
+			if got := newPlan(t, rule, "shop").reading(); !strings.Contains(got.Problem().Message+got.Nothing(), "namespace vault of spec.source does not exist") {
+				t.Errorf("%q, %q", got.Problem().Message, got.Nothing())
+			}
+			if got := newPlan(t, rule, "shop", "vault").reading(); strings.Contains(got.Problem().Message+got.Nothing(), "exist") {
+				t.Errorf("%q, %q", got.Problem().Message, got.Nothing())
+			}
+		})
+	}
+}
+
 func TestTheOldestGrantsOfANamespaceAllowUpToALimitOfNames(t *testing.T) {
 	const all = -1
 	for name, tc := range map[string]struct {

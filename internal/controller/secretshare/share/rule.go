@@ -121,6 +121,25 @@ func (r *Rule) Selects(s *corev1.Secret) bool {
 	return (r.Source.Type == "" || r.Source.Type == string(s.Type)) && r.MaySelect(s.Name, s.Labels)
 }
 
+// WhyNotSelected returns which fields of spec.source exclude a Secret in the namespace of the sources,
+// as the end of a sentence. It is empty if the Secret is a source, or is never copied.
+func (r *Rule) WhyNotSelected(s *corev1.Secret) string {
+	if _, never := neverCopied[s.Type]; never || RuleOf(s.Annotations) != "" {
+		return ""
+	}
+	var why []string
+	if !r.AllowsName(s.Name) {
+		why = append(why, "is not in spec.source.names")
+	}
+	if r.Source.Type != "" && r.Source.Type != string(typeOf(s)) {
+		why = append(why, fmt.Sprintf("has the type %s, and spec.source.type is %s", typeOf(s), r.Source.Type))
+	}
+	if !mayMatch(r.source, labels.Set(s.Labels)) {
+		why = append(why, fmt.Sprintf("has no labels that match spec.source.selector %s", r.source))
+	}
+	return strings.Join(why, ", ")
+}
+
 // Targets reports whether a namespace is a target.
 func (r *Rule) Targets(namespace string, set labels.Set) bool {
 	t := &r.Spec.Targets
@@ -128,6 +147,23 @@ func (r *Rule) Targets(namespace string, set labels.Set) bool {
 		(len(t.Names) == 0 || glob.MatchAny(t.Names, namespace)) &&
 		!r.excludes(namespace) &&
 		mayMatch(r.namespaces, set)
+}
+
+// WhyNotTarget returns which field of spec.targets excludes a namespace, as the end of a sentence. It is
+// empty if the namespace is a target, or if the rule names other namespaces only.
+func (r *Rule) WhyNotTarget(namespace string, set labels.Set) string {
+	t := &r.Spec.Targets
+	switch {
+	case namespace == r.Namespace, len(t.Names) > 0 && !glob.MatchAny(t.Names, namespace):
+		return ""
+	case glob.MatchAny(t.Exclude, namespace):
+		return "spec.targets.exclude excludes the namespace " + namespace
+	case r.excludes(namespace):
+		return fmt.Sprintf("the namespace %s is one of the system, which spec.targets.systemNamespaces excludes", namespace)
+	case !mayMatch(r.namespaces, set):
+		return fmt.Sprintf("the labels of namespace %s do not match spec.targets.namespaceSelector", namespace)
+	}
+	return ""
 }
 
 // systemPrefix is how the names of the namespaces of Kubernetes begin.

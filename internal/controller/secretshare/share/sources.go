@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
+	"github.com/bongsu-io/bongsu/pkg/plaintext"
 )
 
 // Sources are the Secrets that a rule shares.
@@ -25,6 +26,9 @@ type Sources struct {
 	Held map[types.UID]string
 	// LeftOut are labels and annotations of tools that are not copied, at most maxLeftOut.
 	LeftOut []string
+	// Near are Secrets that the rule nearly selects, with the reason, by name. They are at most
+	// MaxNear, and none if the rule selects a Secret without names.
+	Near map[string]string
 	// Unknown means that nothing was read. Copies of all Secrets that the rule may
 	// select stay as they are.
 	Unknown bool
@@ -46,6 +50,9 @@ type Wanted struct {
 
 // maxLeftOut is how many labels and annotations of tools a status names.
 const maxLeftOut = 5
+
+// MaxNear limits the Secrets that a status names because a rule nearly selects them.
+const MaxNear = 3
 
 // VersionOf identifies the state of a Secret, also if it is deleted and created again.
 func VersionOf(uid types.UID, resourceVersion string) string {
@@ -70,7 +77,7 @@ type Selection struct {
 func NewSelection(p *Plan) *Selection {
 	return &Selection{
 		plan: p, refused: map[string]Problem{}, taken: map[string]bool{},
-		sources: Sources{Wanted: map[string]Wanted{}, Versions: map[string]string{}, Held: map[types.UID]string{}},
+		sources: Sources{Wanted: map[string]Wanted{}, Versions: map[string]string{}, Held: map[types.UID]string{}, Near: map[string]string{}},
 	}
 }
 
@@ -100,6 +107,15 @@ func (s *Selection) Add(secret *corev1.Secret) (copied bool) {
 		}
 	}
 	return refusal == nil
+}
+
+// AddNear adds a Secret that the rule does not select, unless there are enough. It reports whether
+// there is space for more.
+func (s *Selection) AddNear(secret *corev1.Secret) (more bool) {
+	if why := s.plan.Rule.WhyNotSelected(secret); why != "" && len(s.sources.Near) < MaxNear {
+		s.sources.Near[secret.Name] = why
+	}
+	return len(s.sources.Near) < MaxNear
 }
 
 // refuse returns the reason why a Secret is not copied, or nil.
@@ -141,7 +157,25 @@ func (p *Plan) IsAffectedBy(name, version string, set labels.Set) bool {
 	if wasRead {
 		return read != version
 	}
-	return version != "" && p.Rule.MaySelect(name, set)
+	if _, near := p.Near[name]; near {
+		return true
+	}
+	return version != "" && (p.Rule.MaySelect(name, set) || p.showsNear() && len(p.Near) < MaxNear)
+}
+
+// showsNear reports whether the status names Secrets that the rule nearly selects.
+func (p *Plan) showsNear() bool { return len(p.Rule.Source.Names) == 0 && len(p.Versions) == 0 }
+
+// nearly names the Secrets that the rule nearly selects, as the end of a message.
+func (p *Plan) nearly() string {
+	var all []string
+	for _, name := range slices.Sorted(maps.Keys(p.Near)) {
+		all = append(all, fmt.Sprintf("Secret %s %s", name, p.Near[name]))
+	}
+	if len(all) == 0 {
+		return ""
+	}
+	return plaintext.Cut(plaintext.Line("; not selected: "+strings.Join(all, "; ")), MaxMessage)
 }
 
 // Problem returns the first problem of the sources that were read. It is zero if there is none.
@@ -168,15 +202,25 @@ func (p *Plan) missingProblem() Problem {
 	if len(missing) == 0 {
 		return Problem{}
 	}
+	if p.NoNamespace && len(p.Versions) == 0 {
+		return Problem{Reason: v1alpha1.ReasonSourceNotFound, Message: fmt.Sprintf(
+			"namespace %s of spec.source does not exist: create it, or correct spec.source.namespace", p.Rule.Namespace) + p.Awaited()}
+	}
 	message := fmt.Sprintf("spec.source selects no Secret with the name %s in namespace %s: create the Secret or correct spec.source",
 		strings.Join(missing, ", "), p.Rule.Namespace)
-	return Problem{Reason: v1alpha1.ReasonSourceNotFound, Message: message + p.Awaited()}
+	return Problem{Reason: v1alpha1.ReasonSourceNotFound, Message: message + p.nearly() + p.Awaited()}
 }
 
 // Nothing says that a rule without a problem has nothing to copy yet. It is empty otherwise.
 func (p *Plan) Nothing() string {
+	if none := p.NothingSelected(); none != "" {
+		return none
+	}
 	if p.Skipped || len(p.Wanted) > 0 || p.Problem().Reason != "" {
 		return ""
 	}
-	return fmt.Sprintf("spec.source selects no Secret in namespace %s, so there is nothing to copy yet", p.Rule.Namespace)
+	if p.NoNamespace {
+		return fmt.Sprintf("namespace %s of spec.source does not exist, so there is nothing to copy yet", p.Rule.Namespace)
+	}
+	return fmt.Sprintf("spec.source selects no Secret in namespace %s, so there is nothing to copy yet", p.Rule.Namespace) + p.nearly()
 }

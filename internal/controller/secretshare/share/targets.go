@@ -21,6 +21,11 @@ type targets struct {
 	// namespaces without a grant are in no list: the author of the rule must not learn that they
 	// exist.
 	Ungranted []string
+	// Missing are the namespaces that the rule names and does not select, with the reason. They do not
+	// exist, or do not match the other fields.
+	Missing map[string]Problem
+	// NoNamespace means that the namespace of the sources does not exist.
+	NoNamespace bool
 	// Waiting are the target namespaces with a grant whose status does not yet record the
 	// rule's namespace. Existing copies there stay as they are.
 	Waiting map[string]struct{}
@@ -61,11 +66,17 @@ const MaxGrantedNames = 256
 // SetTargets sets the namespaces of a plan. A SecretShare needs grants, and the UID of its own
 // namespace. trusted reports whether a policy checked who wrote a grant.
 func (p *Plan) SetTargets(namespaces []metav1.PartialObjectMetadata, grants []v1alpha1.SecretShareGrant, trusted func(*v1alpha1.SecretShareGrant) bool) {
-	p.targets = targets{Targets: map[string]Target{}, Waiting: map[string]struct{}{}, Terminating: map[string]struct{}{}}
+	p.targets = targets{
+		Targets: map[string]Target{}, Waiting: map[string]struct{}{}, Terminating: map[string]struct{}{}, Missing: map[string]Problem{},
+		NoNamespace: p.Rule.IsOfCluster(),
+	}
 	granted, waiting := p.grantedBy(grants, trusted)
+	unmatched := map[string]bool{}
 	for i := range namespaces {
 		ns := &namespaces[i]
+		p.NoNamespace = p.NoNamespace && ns.Name != p.Rule.Namespace
 		if !p.Rule.Targets(ns.Name, labels.Set(ns.Labels)) {
+			unmatched[ns.Name] = true
 			continue
 		}
 		if !ns.DeletionTimestamp.IsZero() {
@@ -83,10 +94,29 @@ func (p *Plan) SetTargets(namespaces []metav1.PartialObjectMetadata, grants []v1
 	for _, name := range p.Rule.NamedTargets() {
 		_, isGranted := granted(name)
 		_, isWaiting := p.Waiting[name]
-		if !isGranted && !isWaiting {
+		_, isTerminating := p.Terminating[name]
+		_, isTarget := p.Targets[name]
+		switch {
+		case !isGranted && !isWaiting:
 			p.Ungranted = append(p.Ungranted, name)
+		case unmatched[name]: // a SecretShare reports it only with a grant, which shows that the namespace exists
+			p.Missing[name] = Problem{v1alpha1.ReasonTargetNotFound, "it does not match spec.targets.namespaceSelector: add the labels, or correct spec.targets"}
+		case p.Rule.IsOfCluster() && !isTarget && !isTerminating:
+			p.Missing[name] = Problem{v1alpha1.ReasonTargetNotFound, "it does not exist: create it, or correct spec.targets.names"}
 		}
 	}
+}
+
+// NothingSelected says that no namespace gets copies. It is empty if one does or will, or if another
+// problem is reported.
+func (p *Plan) NothingSelected() string {
+	switch {
+	case len(p.Targets)+len(p.Waiting)+len(p.Ungranted)+len(p.Missing) > 0:
+		return ""
+	case !p.Rule.IsOfCluster():
+		return "no namespace that spec.targets selects has a SecretShareGrant for this SecretShare, so there is nothing to copy yet"
+	}
+	return "spec.targets selects no namespace, so there is nothing to copy yet: a namespace must match all fields of spec.targets"
 }
 
 // grantedBy returns a function that reports what a namespace allows the rule to copy. waiting are the
