@@ -10,6 +10,7 @@ import (
 
 // allowed are packages of data and names. They run nothing and import no controller.
 var allowed = []string{
+	"internal/controller/secretshare/share",
 	"internal/controller/workload",
 	"internal/operator/embedded",
 	"internal/feature",

@@ -335,7 +335,7 @@ func TestAlarmTestFailsIfTheAlarmCannotWork(t *testing.T) {
 	for name, tc := range map[string]struct{ kind, spec, says string }{
 		"no such receiver":       {"Alarm", strings.Replace(crashes, "ops", "none", 1), "Alarm " + ns + "/it: AlarmReceiver " + ns + "/none does not exist: create it, or correct spec.receivers\n"},
 		"of a ClusterAlarm":      {"ClusterAlarm", strings.Replace(crashes, "ops", "none", 1), "ClusterAlarm it: ClusterAlarmReceiver none does not exist"},
-		"it does not allow it":   {"Alarm", "match: [{}]\nreceivers: [{kind: ClusterAlarmReceiver, name: " + ns + "}]", "ClusterAlarmReceiver " + ns + " does not allow Alarms of namespace " + ns},
+		"it does not allow it":   {"Alarm", "match: [{}]\nreceivers: [{kind: ClusterAlarmReceiver, name: " + ns + "}]", "ClusterAlarmReceiver " + ns + " does not exist, or does not allow Alarms of namespace " + ns},
 		"an Alarm for Nodes":     {"Alarm", "match: [{}, {kinds: [Pod, Node]}]\nreceivers: [{name: ops}]", "Alarm " + ns + "/it: spec.match[1].kinds is invalid: a Node has no namespace, and an Alarm matches only"},
 		"a misspelt kind":        {"Alarm", "match: [{kinds: [Pods]}]\nreceivers: [{name: ops}]", "Alarm " + ns + "/it: spec.match[0].kinds: the cluster has no kind Pods: did you mean Pod\n"},
 		"selected Nodes":         {"ClusterAlarm", "match: [{kinds: [Node]}]\nnamespaceSelector: {matchLabels: {a: b}}\nreceivers: [{name: " + ns + "}]", "spec.match[0].kinds is invalid: a Node has no namespace, so spec.namespaceSelector never selects its Events"},

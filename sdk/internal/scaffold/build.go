@@ -115,10 +115,9 @@ func buildImage(c *cobra.Command, platform string) (v1.Image, error) {
 		return nil, err
 	}
 	binary := filepath.Join("bin", "image", p.OS, p.Architecture, "manager")
-	build := exec.CommandContext(c.Context(), "go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", binary, "./cmd")
-	build.Env = append(build.Environ(), "CGO_ENABLED=0", "GOOS="+p.OS, "GOARCH="+p.Architecture)
-	if out, err := build.CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("go build: %w\n%s", err, bytes.TrimSpace(out))
+	environment := []string{"CGO_ENABLED=0", "GOOS=" + p.OS, "GOARCH=" + p.Architecture}
+	if err := goBuild(c.Context(), c.ErrOrStderr(), environment, "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", binary, "./cmd"); err != nil {
+		return nil, err
 	}
 	content, err := os.ReadFile(binary)
 	if err != nil {

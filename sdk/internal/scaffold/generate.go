@@ -121,6 +121,7 @@ func mistakes(runtime *genall.Runtime) []string {
 			all = append(all, err.Error())
 		}
 	}
+	directory, _ := os.Getwd() // if it is unknown, no error of an import is one of the project
 	var roots []*packages.Package
 	for _, root := range runtime.Roots {
 		roots = append(roots, root.Package)
@@ -129,6 +130,9 @@ func mistakes(runtime *genall.Runtime) []string {
 	packages.Visit(roots, nil, func(p *packages.Package) { // also imports, which can be missing
 		for _, e := range p.Errors {
 			switch {
+			case e.Kind == packages.ListError:
+				all = append(all, e.Error())
+			case !isIn(directory, e.Pos): // imports are compiled with the tags of the project
 			case e.Kind != packages.TypeError:
 				all = append(all, e.Error())
 			case strings.HasPrefix(e.Msg, "undefined: "): // other errors of types can be due to generated code
@@ -140,7 +144,20 @@ func mistakes(runtime *genall.Runtime) []string {
 		all = append(all, undefined...)
 	}
 	slices.Sort(all)
-	return slices.Compact(all)
+	all = slices.Compact(all)
+	if more := len(all) - maxMistakes; more > 0 {
+		all = append(all[:maxMistakes], fmt.Sprintf("and %d more", more))
+	}
+	return all
+}
+
+// maxMistakes is how many errors of a project are printed.
+const maxMistakes = 10
+
+// isIn reports whether a position is in a file below a directory.
+func isIn(directory, position string) bool {
+	path, err := filepath.Rel(directory, position)
+	return err == nil && filepath.IsLocal(path)
 }
 
 // unknownMarkers returns the markers of kubebuilder in a package that no generator knows, which ignore

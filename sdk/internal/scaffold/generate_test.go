@@ -118,6 +118,21 @@ func TestEachErrorOfTheProjectIsNamedOnce(t *testing.T) {
 	}
 }
 
+// Without the generated code, packages outside the project do not compile either.
+func TestOnlyErrorsOfTheProjectAreNamedAndNotTooMany(t *testing.T) {
+	types := newTypes(t)
+	broken := strings.ReplaceAll(typesFile, "Minimum=0", "Minimun=0")
+	write(t, types, strings.Replace(broken, "import metav1", "import _ \"sigs.k8s.io/controller-tools/pkg/crd\"\nimport metav1", 1))
+	_, err := generate(t.Context())
+	if err == nil || strings.Count(err.Error(), "\n") != 1 || !strings.Contains(err.Error(), "unknown marker") {
+		t.Errorf("want only the marker in: %v", err)
+	}
+	write(t, types, broken+strings.Repeat("\n// +kubebuilder:validation:Minimun=1", 20)+"\ntype Other struct{}\n")
+	if _, err := generate(t.Context()); err == nil || !strings.HasSuffix(err.Error(), "\nand 11 more") {
+		t.Errorf("want ten errors, and how many more, in: %v", err)
+	}
+}
+
 func TestASecondVersionOfAKindNeedsAStorageVersion(t *testing.T) {
 	types := newTypes(t)
 	const commandLine, want = "create api --group cache --version v2 --kind Existing --controller=false", "add // +kubebuilder:storageversion to the type in api/v1/existing_types.go"

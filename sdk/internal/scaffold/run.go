@@ -48,7 +48,7 @@ Flags after -- are those of the operator. To change how it runs, edit cmd/local/
 				return err
 			}
 			binary := filepath.Join("bin", "run")
-			if err := goCommand(c.Context(), "build", "-o", binary, "./"+local); err != nil {
+			if err := goBuild(c.Context(), c.ErrOrStderr(), nil, "-o", binary, "./"+local); err != nil {
 				return err
 			}
 			return syscall.Exec(binary, append([]string{binary}, args...), os.Environ()) //nolint:forbidigo // the environment of the user is that of the operator
