@@ -121,7 +121,6 @@ func mistakes(runtime *genall.Runtime) []string {
 			all = append(all, err.Error())
 		}
 	}
-	directory, _ := os.Getwd() // if it is unknown, no error of an import is one of the project
 	var roots []*packages.Package
 	for _, root := range runtime.Roots {
 		roots = append(roots, root.Package)
@@ -132,7 +131,7 @@ func mistakes(runtime *genall.Runtime) []string {
 			switch {
 			case e.Kind == packages.ListError:
 				all = append(all, e.Error())
-			case !isIn(directory, e.Pos): // imports are compiled with the tags of the project
+			case !slices.Contains(roots, p): // without its generated code, it has errors
 			case e.Kind != packages.TypeError:
 				all = append(all, e.Error())
 			case strings.HasPrefix(e.Msg, "undefined: "): // other errors of types can be due to generated code
@@ -153,12 +152,6 @@ func mistakes(runtime *genall.Runtime) []string {
 
 // maxMistakes is how many errors of a project are printed.
 const maxMistakes = 10
-
-// isIn reports whether a position is in a file below a directory.
-func isIn(directory, position string) bool {
-	path, err := filepath.Rel(directory, position)
-	return err == nil && filepath.IsLocal(path)
-}
 
 // unknownMarkers returns the markers of kubebuilder in a package that no generator knows, which ignore
 // them.
