@@ -109,7 +109,7 @@ func TestWatchTakesTheContextAndTheUserThatKubectlTakes(t *testing.T) {
 		t.Errorf("got %q", out)
 	}
 	for want, args := range map[string][]string{
-		`you may not watch configmaps in namespace `:                                         {"--as", "nobody-special"},
+		`you may not watch configmaps in namespace `:                                         {"--as", "stranger"},
 		"--context third cannot be used: list the contexts with kubectl config get-contexts": {"--context", "third"},
 	} {
 		var out, errOut cluster.Buffer

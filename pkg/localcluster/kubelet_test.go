@@ -87,7 +87,7 @@ func onlyTheAPIServerMayConnect(t *testing.T, c *localcluster.Cluster, client ku
 	g.Expect(err).NotTo(HaveOccurred())
 	pair, err := tls.X509KeyPair(config.CertData, config.KeyData)
 	g.Expect(err).NotTo(HaveOccurred())
-	for name, certificates := range map[string][]tls.Certificate{"nobody": nil, "a user": {pair}} {
+	for name, certificates := range map[string][]tls.Certificate{"no certificate": nil, "that of a user": {pair}} {
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, address, nil)
 		g.Expect(err).NotTo(HaveOccurred())
 		anyServer := &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: true, Certificates: certificates}

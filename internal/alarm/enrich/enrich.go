@@ -36,6 +36,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -392,10 +393,11 @@ func objectOf(ref alarm.Reference, o client.Object) alarm.Object {
 
 // ownerOf returns the workload that the metadata of an object names as its controller. A ReplicaSet of
 // a Deployment has the name of the Deployment and the hash that its pods have as a label. A static pod
-// belongs to its Node, which is no workload.
+// belongs to its Node, which is no workload. The API server does not limit the length of the names in a
+// reference, which a tenant can write.
 func ownerOf(o client.Object) alarm.Owner {
 	owner := metav1.GetControllerOfNoCopy(o)
-	if owner == nil || owner.Kind == "Node" {
+	if owner == nil || owner.Kind == "Node" || max(len(owner.Kind), len(owner.Name)) > validation.DNS1123SubdomainMaxLength {
 		return alarm.Owner{}
 	}
 	if hash := o.GetLabels()[appsv1.DefaultDeploymentUniqueLabelKey]; owner.Kind == "ReplicaSet" && hash != "" {

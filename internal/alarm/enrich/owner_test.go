@@ -1,6 +1,7 @@
 package enrich
 
 import (
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -28,6 +29,8 @@ func TestTheOwnerIsTheWorkloadThatUsersKnow(t *testing.T) {
 		"a pod of a StatefulSet":              {owned("StatefulSet", "db", hash), alarm.Owner{Kind: "StatefulSet", Name: "db"}},
 		"a static pod":                        {owned("Node", "node-0", nil), alarm.Owner{}},
 		"an owner that is no controller":      {noController, alarm.Owner{}},
+		"a name that no object can have":      {owned("StatefulSet", strings.Repeat("x", 1<<20), nil), alarm.Owner{}},
+		"a kind that no object can have":      {owned(strings.Repeat("x", 1<<20), "db", nil), alarm.Owner{}},
 		"no owner":                            {&corev1.Pod{}, alarm.Owner{}},
 	} {
 		if got := ownerOf(tc.pod); got != tc.want {

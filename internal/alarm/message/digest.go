@@ -69,9 +69,14 @@ func (c *Combiner) Add(m Message) {
 	} else {
 		c.addTotals(&m)
 	}
+	listed := int64(0)
 	for i := range m.Events {
 		c.addToGroup(&m.Events[i])
 		c.keepEvent(&m.Events[i])
+		listed += m.Events[i].Count
+	}
+	if listed < m.Count { // what the others are about is not known
+		c.subject = &subject{}
 	}
 }
 

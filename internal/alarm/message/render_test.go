@@ -98,6 +98,17 @@ func TestTheDefaultTitleBeginsWithWhatThePhoneShows(t *testing.T) {
 	}
 }
 
+// A digest lists only some of its Events. The others can be about anything.
+func TestTheTitleOfADigestThatLeavesOutEventsNamesNoObject(t *testing.T) {
+	event := alarm.Event{Namespace: "shop", Reason: "BackOff", Regarding: alarm.Reference{Kind: "Pod", Namespace: "shop", Name: "web-0"}}
+	m := New(kube.Key{}, &alarm.Occurrence{Event: event, Increase: 1}, &alarm.Context{}, "", "")
+	partial := m
+	partial.Count, partial.Digest = 60, true
+	if got, want := Combine([]Message{m, partial}).Title, "2 × BackOff Pod and 59 more"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
 func TestTheTitleOfSeveralMessagesNamesWhatTheyHaveInCommon(t *testing.T) {
 	of := func(owner, namespace, name, reason, cause string) Message {
 		event := alarm.Event{Namespace: namespace, Reason: reason, Regarding: alarm.Reference{Kind: "Pod", Namespace: namespace, Name: name}}
