@@ -19,7 +19,7 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null)
 # than a small machine has cores. Most packages start a control plane, of 300 MB or more.
 TEST_FLAGS ?= -timeout 20m -p 3 -parallel 4
 # The packages of make test-e2e; all others are those of make test. Those whose
-# tests choose a size run in both, and in full in make test-e2e.
+# tests choose a size run in both, and in full in make soak.
 E2E_PKG    := ./internal/cli/demo ./test/chaos ./test/cookbook ./test/guide
 E2E_FULL    = $(shell grep -rl --include='*_test.go' 'internal/testing/size"' internal pkg test | xargs -n1 dirname | sort -u | sed 's|^|./|')
 E2E_OTHER  := ./test/chaos/steady ./test/e2e ./test/sequence/controllers ./test/sdk ./test/servers ./test/toolkit
@@ -30,6 +30,7 @@ PKG        ?= $(filter-out $(shell go list $(E2E_PKG) $(E2E_OTHER)),$(shell go l
 # An operator made by bongsu-sdk, which make test skips if you choose packages.
 SAMPLE     := samples/memcached-operator
 BENCH      ?= .
+BENCH_PKG   = $(shell grep -rl --include='*_test.go' '^func Benchmark' internal pkg test | xargs -n1 dirname | sort -u | sed 's|^|./|')
 FUZZTIME   ?= 10s
 
 # The linker flags of both binaries.
@@ -85,7 +86,7 @@ test: controlplane ## Run what a change needs before review: all tests but those
 	@go run ./hack/test $(TEST_FLAGS) $(if $(COUNT),-count=$(COUNT)) $(PKG)
 
 .PHONY: test-e2e
-test-e2e: e2e-full e2e-cluster e2e-steady e2e-sequence e2e-controllers e2e-helm e2e-sdk e2e-servers e2e-toolkit e2e-node ## Run the parts below, from random sequences to a real node: needs Linux, root and Debian's apt
+test-e2e: e2e-full e2e-cluster e2e-steady e2e-sequence e2e-controllers e2e-bench e2e-helm e2e-sdk e2e-servers e2e-toolkit e2e-node ## Run the parts below, from random sequences to a real node: needs Linux, root and Debian's apt
 
 .PHONY: permissions
 permissions: ## List the permissions that no test uses, after make test: make clean first if roles have changed
@@ -105,8 +106,7 @@ mutants: controlplane ## Apply each mutant and check that its tests fail (ARGS='
 
 .PHONY: bench
 bench: controlplane ## Measure, in Go's benchmark format (BENCH=Match for some); see benchstat
-	go test -run '^$$' -bench '$(BENCH)' -benchmem -timeout 60m -p 1 \
-		$$(grep -rl --include='*_test.go' '^func Benchmark' internal pkg test | xargs -n1 dirname | sort -u | sed 's|^|./|')
+	go test -run '^$$' -bench '$(BENCH)' -benchmem -timeout 60m -p 1 $(BENCH_PKG)
 
 .PHONY: fuzz
 fuzz: ## Run each fuzz target for a short while (FUZZTIME=10s)
@@ -164,7 +164,7 @@ verify: ## Check what a change must hold: generated files, formatting, go.mod, m
 
 .PHONY: check-all
 check-all: ## Run everything that checks the project, to its end, and print a table: takes an hour and more
-	@bash hack/check.sh download build test e2e-full e2e-cluster e2e-steady e2e-sequence e2e-controllers e2e-helm e2e-sdk e2e-servers e2e-toolkit e2e-node permissions verify race mutants
+	@bash hack/check.sh download build test e2e-full e2e-cluster e2e-steady e2e-sequence e2e-controllers e2e-bench e2e-helm e2e-sdk e2e-servers e2e-toolkit e2e-node permissions verify race mutants
 
 .PHONY: clean
 clean: ## Remove what was built (go clean -cache empties Go's own cache)

@@ -216,7 +216,7 @@ func TestWithoutAPolicyTheOperatorDoesNothingForTenants(t *testing.T) {
 	}
 
 	t.Run("objects say what to do after the grace time", func(t *testing.T) {
-		size.OnlyFull(t, "it waits for the grace time of 90 s")
+		size.NotInTest(t, "it waits for the grace time of 90 s")
 		g := NewWithT(t)
 		earlier := s.use()
 		deleted := cluster.Manifest(t, "AppService", earlier, "deleted", "size: 1\nbackup: {exec: {command: [save]}}")

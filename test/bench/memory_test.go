@@ -44,7 +44,7 @@ const (
 func BenchmarkMemory(b *testing.B) {
 	c := cluster.Start(b)
 	createAlarms(b, c)
-	createEvents(b, c, "seed", liveEvents)
+	createEvents(b, c, "seed", scaled(liveEvents))
 	bongsu, dataDir := binary.Operator(b, b.TempDir()), b.TempDir()
 	for _, phase := range []struct {
 		name string

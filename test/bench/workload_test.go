@@ -27,7 +27,7 @@ import (
 const (
 	// startedObjects is the number of objects that the operator starts, and as many for the
 	// baseline.
-	startedObjects, shortStartedObjects = 1000, 100
+	startedObjects = 1000
 	// startWriters is the number of parallel create requests.
 	startWriters = 16
 	podsPerNode  = 100
@@ -54,10 +54,7 @@ type startup struct {
 // operator runs as a separate process. run also measures the operator's requests per object
 // until it is idle, and its memory.
 func (u *startup) run(b *testing.B) {
-	n := startedObjects
-	if testing.Short() {
-		n = shortStartedObjects
-	}
+	n := scaled(startedObjects)
 	c := cluster.Start(b, cluster.Whole(2*n/podsPerNode+1))
 	ready := watchReady(b, c, u.watched...)
 	for b.Loop() {
@@ -89,7 +86,7 @@ func (u *startup) checkLimits(b *testing.B, ratio, perObject float64) {
 	b.ReportMetric(u.timeLimit, "limit")
 	b.ReportMetric(perObject, "requests/"+u.name)
 	b.ReportMetric(u.requestsLimit, "requests-limit")
-	if ratio > u.timeLimit {
+	if exceeds(ratio, u.timeLimit) {
 		b.Errorf("the operator takes %.2f times as long as the baseline, want at most %v", ratio, u.timeLimit)
 	}
 	if perObject > u.requestsLimit {

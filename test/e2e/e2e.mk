@@ -1,4 +1,4 @@
-# The parts of make test-e2e. Included by the Makefile of the repository.
+# The parts of make test-e2e and of make soak. Included by the Makefile of the repository.
 
 .PHONY: e2e-cluster
 e2e-cluster: controlplane ## Run the tests of chaos, guides, cookbook and demo on simulated nodes
@@ -11,8 +11,8 @@ e2e-steady: controlplane ## Check that a settled operator sends no requests, wit
 	@go run ./hack/test $(TEST_FLAGS) -parallel 1 ./test/chaos/steady
 
 .PHONY: e2e-full
-e2e-full: export BONGSU_TEST_FULL := 1
-e2e-full: controlplane ## Run the tests in full that make test runs with less, or not at all
+e2e-full: export BONGSU_TEST_SIZE := e2e
+e2e-full: controlplane ## Run more of the tests that make test runs with less, or not at all
 	@mkdir -p $(BONGSU_TEST_PERMISSIONS)
 	@go run ./hack/test $(TEST_FLAGS) $(E2E_FULL)
 
@@ -25,6 +25,10 @@ e2e-sequence: ## Run 200 random sequences of operations on the alarm path, for t
 .PHONY: e2e-controllers
 e2e-controllers: controlplane ## Run random sequences of operations on notebooks, apps and shares, and begin none after three minutes (ARGS=-sequence.for=1h)
 	@go run ./hack/test -timeout 0 ./test/sequence/controllers -sequence.seeds=0 -sequence.for=3m $(ARGS)
+
+.PHONY: e2e-bench
+e2e-bench: controlplane ## Run each benchmark once, most of them smaller, to see that it works
+	go test -short -run '^$$' -bench . -benchtime 1x -timeout 20m -p 1 $(BENCH_PKG)
 
 .PHONY: e2e-helm
 e2e-helm: controlplane ## Install, upgrade and remove the chart with Helm
@@ -70,3 +74,31 @@ e2e-node: controlplane node bongsu e2e-images ## Run the operator's image on a r
 	done
 	@mkdir -p $(BONGSU_TEST_PERMISSIONS)
 	BONGSU_E2E_NODE=1 BONGSU_E2E_LOGS=$(abspath bin/e2e/logs) go test -v -count=1 -timeout 20m ./test/e2e $(ARGS)
+
+# The time that make soak spends on each kind of random sequences, and their first seed.
+SOAK_FOR       ?= 1h
+SOAK_SEED      ?= 1
+SOAK_PLATFORMS := linux/amd64 linux/arm64 darwin/arm64 windows/amd64
+
+.PHONY: soak
+soak: soak-full soak-sequence soak-controllers soak-platforms bench ## Run what takes hours: all seeds, large stores, other platforms, benchmarks with their limits (SOAK_FOR=1h, SOAK_SEED=1)
+
+.PHONY: soak-full
+soak-full: export BONGSU_TEST_SIZE := soak
+soak-full: controlplane
+	@go run ./hack/test $(TEST_FLAGS) -timeout 3h $(E2E_FULL)
+
+.PHONY: soak-sequence soak-controllers
+soak-sequence soak-controllers: soak-%:
+	@$(MAKE) --no-print-directory e2e-$* ARGS='-sequence.seed=$(SOAK_SEED) -sequence.seeds=0 -sequence.for=$(SOAK_FOR)'
+
+.PHONY: soak-platforms
+soak-platforms:
+	@for platform in $(SOAK_PLATFORMS); do \
+		echo "Building for $$platform."; \
+		GOOS=$${platform%/*} GOARCH=$${platform#*/} go build -o /dev/null ./cmd/bongsu && \
+		(cd sdk && GOOS=$${platform%/*} GOARCH=$${platform#*/} go build -o /dev/null ./cmd/bongsu-sdk) || exit 1; \
+	done
+	@for platform in $(filter linux/%,$(SOAK_PLATFORMS)); do \
+		GOOS=$${platform%/*} GOARCH=$${platform#*/} go build -o /dev/null ./cmd/bongsu-operator || exit 1; \
+	done

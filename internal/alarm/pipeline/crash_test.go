@@ -34,7 +34,7 @@ func TestCrashesLoseNothingAndRepeatLittle(t *testing.T) {
 // simulations returns the number of simulations of a test.
 func simulations(t *testing.T) uint64 {
 	t.Helper()
-	return uint64(size.Choose(t, 10, 40, "simulations"))
+	return uint64(size.Choose(t, 10, 40, 1_000, "simulations"))
 }
 
 // runReplicas starts and kills replicas, and returns the number of kills.

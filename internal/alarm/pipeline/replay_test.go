@@ -25,7 +25,7 @@ import (
 // The same Events must give the same messages, in any batches and despite restarts, if the
 // messages are made and accepted when they are due.
 func TestNeitherBatchesNorRestartsChangeTheMessages(t *testing.T) {
-	replayed := size.Choose(t, 10_000, 50_000, "Events")
+	replayed := size.Choose(t, 10_000, 50_000, 500_000, "Events")
 	events := randomOccurrences(replayed)
 	alarms := randomAlarms(t, 1_000)
 	want := (&reader{t: t, alarms: alarms, size: func() int { return 512 }, restarts: 0}).messages(events)

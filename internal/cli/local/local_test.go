@@ -227,7 +227,7 @@ func TestASecondStartFindsTheSameClusterAndNothingIsLeftRunning(t *testing.T) {
 
 func TestWithoutTheOperatorAllIsInstalledAndASecondClusterRunsBeside(t *testing.T) {
 	t.Parallel()
-	size.OnlyFull(t, "it takes two whole clusters, and the locks of pkg/localcluster have tests of their own")
+	size.NotInTest(t, "it takes two whole clusters, and the locks of pkg/localcluster have tests of their own")
 	g := NewWithT(t)
 	parent := t.TempDir()
 	a := start(t, func(c *local.Config) { c.Dir = filepath.Join(parent, "a") })
@@ -250,7 +250,7 @@ func TestWithoutTheOperatorAllIsInstalledAndASecondClusterRunsBeside(t *testing.
 
 func TestACrashOfAComponentStopsEverythingAndIsReported(t *testing.T) {
 	t.Parallel()
-	size.OnlyFull(t, "it takes a whole cluster, and TestCrashedComponentIsReportedAndCanBeRestarted of pkg/localcluster checks the report")
+	size.NotInTest(t, "it takes a whole cluster, and TestCrashedComponentIsReportedAndCanBeRestarted of pkg/localcluster checks the report")
 	g := NewWithT(t)
 	dir := t.TempDir()
 	r := start(t, func(c *local.Config) { c.Dir, c.Operator = dir, operatorBinary(t) })
@@ -270,7 +270,7 @@ func TestACrashOfAComponentStopsEverythingAndIsReported(t *testing.T) {
 
 func TestTheEndOfTheOperatorStopsEverythingAndIsReported(t *testing.T) {
 	t.Parallel()
-	size.OnlyFull(t, "it takes a whole cluster for an operator that is killed, which no change of alarms or controllers affects")
+	size.NotInTest(t, "it takes a whole cluster for an operator that is killed, which no change of alarms or controllers affects")
 	g := NewWithT(t)
 	dir := t.TempDir()
 	r := start(t, func(c *local.Config) { c.Dir, c.Operator = dir, operatorBinary(t) })
@@ -284,7 +284,7 @@ func TestTheEndOfTheOperatorStopsEverythingAndIsReported(t *testing.T) {
 
 func TestAnOperatorThatCannotStartIsReportedWithItsError(t *testing.T) {
 	t.Parallel()
-	size.OnlyFull(t, "it takes a whole cluster for an operator that ends at once")
+	size.NotInTest(t, "it takes a whole cluster for an operator that ends at once")
 	g := NewWithT(t)
 	dir := t.TempDir()
 	r := start(t, func(c *local.Config) {
@@ -297,7 +297,7 @@ func TestAnOperatorThatCannotStartIsReportedWithItsError(t *testing.T) {
 
 func TestTheOperatorEndsWithAProcessThatIsKilled(t *testing.T) {
 	t.Parallel()
-	size.OnlyFull(t, "it takes a whole cluster for a command that is killed")
+	size.NotInTest(t, "it takes a whole cluster for a command that is killed")
 	cluster.Needed(t)
 	g := NewWithT(t)
 	dir := t.TempDir()

@@ -191,7 +191,7 @@ func TestNotebooksConvergeThroughFaultsOfEveryOperation(t *testing.T) {
 	}).Should(And(HaveField("Status.Phase", corev1.ClaimBound), HaveField("Finalizers", Not(BeEmpty()))))
 	before := s.contents(foreign)
 
-	kinds := size.Choose(t, 2, len(allFaults), "kinds of faults")
+	kinds := size.Choose(t, 2, len(allFaults), len(allFaults), "kinds of faults")
 	f := &faults{all: allFaults[len(allFaults)-kinds:], met: map[string]int{}}
 	c.StartOperatorThrough(t, f.wrap)
 	for _, name := range slices.Sorted(maps.Keys(theFaulty)) {

@@ -1,6 +1,6 @@
-// Package size makes tests smaller where every change runs them. make test-e2e sets the
-// variable Full and runs them in full. A test that is smaller reports it as a measurement,
-// which make test prints at its end.
+// Package size makes tests smaller where they run often. make test runs the smallest size, make
+// test-e2e a larger one, and make soak everything, for hours. A test that is smaller reports it as a
+// measurement, which make test prints at its end.
 package size
 
 import (
@@ -9,30 +9,42 @@ import (
 	"testing"
 )
 
-// Full is the environment variable that makes tests run in full, if it is not empty.
-const Full = "BONGSU_TEST_FULL"
+// Variable is the environment variable with the size. It is empty in make test.
+const Variable = "BONGSU_TEST_SIZE"
 
-// Choose returns how many things a test uses: all if it runs in full, otherwise few.
-func Choose(t testing.TB, few, all int, things string) int {
+// The values of [Variable].
+const (
+	E2E  = "e2e"
+	Soak = "soak"
+)
+
+// Choose returns how many things a test uses, by the size of the run.
+func Choose(t testing.TB, test, e2e, soak int, things string) int {
 	t.Helper()
-	if os.Getenv(Full) != "" {
-		return all
+	n := test
+	switch os.Getenv(Variable) {
+	case E2E:
+		n = e2e
+	case Soak:
+		n = soak
 	}
-	report(t, fmt.Sprintf("%d of %d %s", few, all, things))
-	return few
+	if n < soak {
+		report(t, fmt.Sprintf("%d of %d %s", n, soak, things), Soak)
+	}
+	return n
 }
 
-// OnlyFull skips a test that does not run in full. why is a reason for the report: which
-// other tests check the behavior, at what cost.
-func OnlyFull(t testing.TB, why string) {
+// NotInTest skips a test that make test does not run. why is a reason for the report: which other
+// tests check the behavior, at what cost.
+func NotInTest(t testing.TB, why string) {
 	t.Helper()
-	if os.Getenv(Full) == "" {
-		report(t, "does not run: "+why)
+	if os.Getenv(Variable) == "" {
+		report(t, "does not run: "+why, E2E)
 		t.SkipNow()
 	}
 }
 
-func report(t testing.TB, text string) {
+func report(t testing.TB, text, size string) {
 	t.Helper()
-	t.Attr("summary", text+", set "+Full+"=1 for all")
+	t.Attr("summary", fmt.Sprintf("%s, set %s=%s for all", text, Variable, size))
 }

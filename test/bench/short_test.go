@@ -1,0 +1,17 @@
+package bench
+
+import (
+	"cmp"
+	"testing"
+)
+
+// scaled returns how many things a benchmark uses: a tenth of all with -short.
+func scaled(all int) int {
+	if testing.Short() {
+		return all / 10
+	}
+	return all
+}
+
+// exceeds reports whether a time is beyond its limit. With -short, it is too inexact to tell.
+func exceeds[T cmp.Ordered](measured, limit T) bool { return !testing.Short() && measured > limit }
