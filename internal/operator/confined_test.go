@@ -24,6 +24,7 @@ import (
 	podsecurity "k8s.io/pod-security-admission/policy"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/bongsu-io/bongsu/internal/controller/secretshare/share"
 	"github.com/bongsu-io/bongsu/internal/testing/cluster"
 )
 
@@ -49,7 +50,7 @@ func newConfinement(t *testing.T) *confinement {
 	s.Expect(err).NotTo(HaveOccurred())
 	for _, o := range []client.Object{
 		&corev1.ServiceAccount{ObjectMeta: s.meta("default", nil)}, // no controller creates it
-		s.secret("theirs", nil), s.secret("copy", asCopy("rule")), s.secret("adopted", asAdopted), s.secret("released", asReleased), s.secret("token", asChild),
+		s.secret("theirs", nil), s.secret("copy", asCopy("rule")), s.secret("adopted", asAdopted), s.secret("edited", asReleased), s.secret("token", asChild),
 		s.deployment("theirs", confinedPod, nil), s.deployment("ours", confinedPod, asChild), s.deployment("retained", confinedPod, asRetained),
 		s.deployment("changed", asOthersChanged, asChild),
 		s.service("theirs", nil), s.service("ours", asChild), s.changedService(), s.changedIngress(),
@@ -60,6 +61,7 @@ func newConfinement(t *testing.T) *confinement {
 	} {
 		s.Expect(c.Client.Create(t.Context(), o)).To(Succeed(), o.GetName())
 	}
+	s.Expect(c.Client.Create(t.Context(), s.secret("released", asReleased), client.FieldOwner(share.FieldOwner))).To(Succeed())
 	return s
 }
 
@@ -280,7 +282,7 @@ const (
 const (
 	createsOnlyCopies   = "creates only copies of Secrets"
 	changesOnlyCopies   = "changes only copies of Secrets"
-	keepsRule           = "keeps the rule of a copy"
+	keepsRule           = "releases it with its data unchanged"
 	createsNoTokens     = "creates no tokens of service accounts"
 	createsOnlyChildren = "creates only objects with its label"
 	changesOnlyChildren = "changes only objects that belong"
@@ -336,33 +338,36 @@ func TestTheOperatorWritesOnlyCopiesAndTokens(t *testing.T) {
 		"a certificate":                      {s.create(s.typed("example.com/certificate")), allowed},
 		"the data of a copy":                 {s.patch(s.secret("copy", nil), `{"data":{"a":"Yw=="}}`), allowed},
 		"the source of a copy":               {s.patch(s.secret("copy", nil), `{"metadata":{"annotations":{"bongsu.io/source-uid":"other"}}}`), allowed},
-		"the rule of a copy":                 {s.patch(s.secret("copy", nil), `{"metadata":{"annotations":{"bongsu.io/rule-uid":"other"}}}`), keepsRule},
+		"the rule of a copy":                 {s.patch(s.secret("copy", nil), `{"metadata":{"annotations":{"bongsu.io/rule-uid":"other"}}}`), allowed},
+		"a copy without a rule":              {s.patch(s.secret("copy", nil), `{"metadata":{"annotations":{"bongsu.io/rule-uid":null}},"data":{"a":"Yw=="}}`), keepsRule},
 		"a Secret that is given to a rule": {
 			s.patch(s.secret("adopted", nil), `{"metadata":{"annotations":{"bongsu.io/adopt":null,"bongsu.io/rule-uid":"a","bongsu.io/source-uid":"b"}},"data":{"a":"Yw=="}}`), allowed,
 		},
-		"a given Secret without a rule":      {s.patch(s.secret("adopted", nil), `{"data":{"a":"Yw=="}}`), keepsRule},
-		"the deletion of a given Secret":     {s.remove(s.secret("adopted", nil)), allowed},
-		"a token without its notebook":       {s.patch(s.secret("token", nil), `{"metadata":{"ownerReferences":null},"data":{"a":"Yw=="}}`), keepsRule},
-		"a retained copy":                    {s.patch(s.secret("copy", nil), `{"metadata":{"annotations":null}}`), allowed},
-		"a retained copy with other data":    {s.patch(s.secret("copy", nil), `{"metadata":{"annotations":null},"data":{"a":"Yw=="}}`), keepsRule},
-		"a retained copy that becomes fixed": {s.patch(s.secret("copy", nil), `{"metadata":{"annotations":null},"immutable":true}`), keepsRule},
-		"a released copy of another rule":    {s.patch(s.secret("released", nil), takeBack("SecretShare/shop/other", "1", `"data":{}`)), changesOnlyCopies},
-		"a released copy of a former owner":  {s.patch(s.secret("released", nil), takeBack("SecretShare/shop/rule", "2", `"data":{}`)), changesOnlyCopies},
-		"a released copy with other data":    {s.patch(s.secret("released", nil), takeBack("SecretShare/shop/rule", "1", `"data":{"a":"Yw=="}`)), changesOnlyCopies},
-		"a released copy that becomes fixed": {s.patch(s.secret("released", nil), takeBack("SecretShare/shop/rule", "1", `"immutable":true`)), changesOnlyCopies},
-		"a released copy without a rule":     {s.patch(s.secret("released", nil), `{"metadata":{"labels":{"a":"b"}}}`), changesOnlyCopies},
-		"the deletion of a released copy":    {s.remove(s.secret("released", nil)), changesOnlyCopies},
-		"a released copy":                    {s.patch(s.secret("released", nil), takeBack("SecretShare/shop/rule", "1", `"data":{}`)), allowed},
-		"the data of a token":                {s.patch(s.secret("token", nil), `{"data":{"a":"Yw=="}}`), allowed},
-		"the data of another Secret":         {s.patch(s.secret("theirs", nil), `{"data":{"a":"Yw=="}}`), changesOnlyCopies},
-		"another Secret that becomes a copy": {s.patch(s.secret("theirs", nil), `{"metadata":{"annotations":{"bongsu.io/rule-uid":"a","bongsu.io/source-uid":"b"}}}`), changesOnlyCopies},
-		"a finalizer of another Secret":      {s.patch(s.secret("theirs", nil), `{"metadata":{"finalizers":["a.example/b"]}}`), changesOnlyCopies},
-		"the deletion of a copy":             {s.remove(s.secret("copy", nil)), allowed},
-		"the deletion of another Secret":     {s.remove(s.secret("theirs", nil)), changesOnlyCopies},
-		"a copy in a protected namespace":    {s.create(s.in(kubeSystem, s.secret("new", asCopy("rule")))), protects},
-		"a token in a protected namespace":   {s.create(s.in(kubeSystem, s.secret("new", asChild))), protects},
-		"a copy in its own namespace":        {s.create(s.in(own, s.secret("new", asCopy("rule")))), protectsOwn},
-		"a token in its own namespace":       {s.create(s.in(own, s.secret("new", asChild))), protectsOwn},
+		"a given Secret without a rule":       {s.patch(s.secret("adopted", nil), `{"data":{"a":"Yw=="}}`), keepsRule},
+		"the deletion of a given Secret":      {s.remove(s.secret("adopted", nil)), allowed},
+		"a token without its notebook":        {s.patch(s.secret("token", nil), `{"metadata":{"ownerReferences":null},"data":{"a":"Yw=="}}`), keepsRule},
+		"a retained copy":                     {s.patch(s.secret("copy", nil), `{"metadata":{"annotations":null}}`), allowed},
+		"a retained copy with other data":     {s.patch(s.secret("copy", nil), `{"metadata":{"annotations":null},"data":{"a":"Yw=="}}`), keepsRule},
+		"a retained copy that becomes fixed":  {s.patch(s.secret("copy", nil), `{"metadata":{"annotations":null},"immutable":true}`), keepsRule},
+		"a released copy of another rule":     {s.patch(s.secret("released", nil), takeBack("SecretShare/shop/other", "1", `"data":{}`)), changesOnlyCopies},
+		"a released copy of a former owner":   {s.patch(s.secret("released", nil), takeBack("SecretShare/shop/rule", "2", `"data":{}`)), changesOnlyCopies},
+		"a released copy of a new source":     {s.patch(s.secret("released", nil), takeBack("SecretShare/shop/rule", "1", `"data":{"a":"Yw=="}`)), allowed},
+		"an edited Secret with other data":    {s.patch(s.secret("edited", nil), takeBack("SecretShare/shop/rule", "1", `"data":{"a":"Yw=="}`)), changesOnlyCopies},
+		"an edited Secret":                    {s.patch(s.secret("edited", nil), takeBack("SecretShare/shop/rule", "1", `"data":{}`)), changesOnlyCopies},
+		"an edited Secret that becomes fixed": {s.patch(s.secret("edited", nil), takeBack("SecretShare/shop/rule", "1", `"immutable":true`)), changesOnlyCopies},
+		"a released copy without a rule":      {s.patch(s.secret("released", nil), `{"metadata":{"labels":{"a":"b"}}}`), changesOnlyCopies},
+		"the deletion of a released copy":     {s.remove(s.secret("released", nil)), changesOnlyCopies},
+		"a released copy":                     {s.patch(s.secret("released", nil), takeBack("SecretShare/shop/rule", "1", `"data":{}`)), allowed},
+		"the data of a token":                 {s.patch(s.secret("token", nil), `{"data":{"a":"Yw=="}}`), allowed},
+		"the data of another Secret":          {s.patch(s.secret("theirs", nil), `{"data":{"a":"Yw=="}}`), changesOnlyCopies},
+		"another Secret that becomes a copy":  {s.patch(s.secret("theirs", nil), `{"metadata":{"annotations":{"bongsu.io/rule-uid":"a","bongsu.io/source-uid":"b"}}}`), changesOnlyCopies},
+		"a finalizer of another Secret":       {s.patch(s.secret("theirs", nil), `{"metadata":{"finalizers":["a.example/b"]}}`), changesOnlyCopies},
+		"the deletion of a copy":              {s.remove(s.secret("copy", nil)), allowed},
+		"the deletion of another Secret":      {s.remove(s.secret("theirs", nil)), changesOnlyCopies},
+		"a copy in a protected namespace":     {s.create(s.in(kubeSystem, s.secret("new", asCopy("rule")))), protects},
+		"a token in a protected namespace":    {s.create(s.in(kubeSystem, s.secret("new", asChild))), protects},
+		"a copy in its own namespace":         {s.create(s.in(own, s.secret("new", asCopy("rule")))), protectsOwn},
+		"a token in its own namespace":        {s.create(s.in(own, s.secret("new", asChild))), protectsOwn},
 	})
 }
 

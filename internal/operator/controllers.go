@@ -190,7 +190,8 @@ func (a *App) addShares(_ context.Context, as *assembly) error {
 	cl := a.manager.GetClient()
 	shares := secretshare.New(secretshare.Dependencies{
 		Client: cl, Live: a.manager.GetAPIReader(), Namespace: as.Options.Namespace,
-		Protected: as.Options.ProtectedNamespaces, Only: as.Options.ShareNamespaces, Clock: realClock, Metrics: as.Metrics, Policies: as.policies,
+		Protected: as.Options.ProtectedNamespaces, Only: as.Options.ShareNamespaces, RemovalDelay: secretshare.RemovalDelay, Clock: realClock,
+		Metrics: as.Metrics, Policies: as.policies,
 	})
 	as.secrets = append(as.secrets, shares.Secrets())
 	err := shares.SetUp(a.manager)

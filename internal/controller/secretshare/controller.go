@@ -60,6 +60,9 @@ const (
 	statusDelay = 200 * time.Millisecond
 )
 
+// RemovalDelay is that of the operator. The requests of one `kubectl apply` follow each other faster.
+const RemovalDelay = 2 * time.Second
+
 // Dependencies are the parameters of [New]. All are required.
 type Dependencies struct {
 	Client client.Client
@@ -72,6 +75,9 @@ type Dependencies struct {
 	Protected []string
 	// Only are the namespaces of sources and targets; none means all.
 	Only []string
+	// RemovalDelay is how long an unwanted copy stays at least, so that a rule that is created just
+	// after another one was deleted can take over its copies.
+	RemovalDelay time.Duration
 	// Clock gives the times of Events and conditions.
 	Clock clock.PassiveClock
 	// Metrics registers the metrics.
@@ -98,28 +104,31 @@ func New(d Dependencies) *Controllers {
 	} {
 		writers[kind] = status.NewWriter(d.Client, d.Clock, controller)
 	}
-	rule := func(kind string, newEmpty func() Object, newList func() client.ObjectList) *Reconciler {
+	newLists := map[string]func() client.ObjectList{
+		v1alpha1.KindSecretShare:        func() client.ObjectList { return &v1alpha1.SecretShareList{} },
+		v1alpha1.KindClusterSecretShare: func() client.ObjectList { return &v1alpha1.ClusterSecretShareList{} },
+	}
+	rule := func(kind string, newEmpty func() Object) *Reconciler {
 		return &Reconciler{
-			kind: kind, newEmpty: newEmpty, newList: newList, namespace: d.Namespace, protected: d.Protected, only: d.Only, policies: d.Policies, clock: d.Clock,
+			kind: kind, newEmpty: newEmpty, newList: newLists[kind], namespace: d.Namespace, protected: d.Protected, only: d.Only, policies: d.Policies, clock: d.Clock,
 			client: d.Client, live: d.Live, contents: read, store: s, budget: newBudget(kind), writer: writers[kind],
 		}
 	}
 	grants := &grantReconciler{
 		client: d.Client, live: d.Live, store: s, policies: d.Policies, writer: status.NewWriter(d.Client, d.Clock, "secretsharegrant-controller"),
 	}
-	secretShares := rule(v1alpha1.KindSecretShare,
-		func() Object { return &v1alpha1.SecretShare{} }, func() client.ObjectList { return &v1alpha1.SecretShareList{} })
+	secretShares := rule(v1alpha1.KindSecretShare, func() Object { return &v1alpha1.SecretShare{} })
 	secretShares.enqueueGrants = grants.enqueue
 	return &Controllers{
 		store:  s,
 		grants: grants,
 		rules: []*Reconciler{
 			secretShares,
-			rule(v1alpha1.KindClusterSecretShare,
-				func() Object { return &v1alpha1.ClusterSecretShare{} }, func() client.ObjectList { return &v1alpha1.ClusterSecretShareList{} }),
+			rule(v1alpha1.KindClusterSecretShare, func() Object { return &v1alpha1.ClusterSecretShare{} }),
 		},
 		syncer: &syncer{
-			client: d.Client, live: d.Live, contents: read, store: s, metrics: newMetrics(d.Metrics, s, read), policies: d.Policies,
+			client: client.WithFieldOwner(d.Client, share.FieldOwner), clock: d.Clock, removalDelay: d.RemovalDelay, newLists: newLists,
+			live: d.Live, contents: read, store: s, metrics: newMetrics(d.Metrics, s, read), policies: d.Policies,
 			recorder: func(kind string) *events.Recorder { return writers[kind].Recorder },
 		},
 	}
@@ -313,12 +322,14 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	}
 	if blocked.Blocked {
 		r.forget(key)
+		r.store.setDecided(key, object)
 		return step.Finish(r.writer.Block(ctx, object, blocked))
 	}
 	state, err := r.updatePlan(ctx, key, object)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
+	r.store.setDecided(key, object)
 	if p, ok := r.store.planOf(key); ok {
 		r.announceRemovals(ctx, p, object)
 		r.announceExpiry(ctx, p, object)

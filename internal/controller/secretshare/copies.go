@@ -142,13 +142,22 @@ func (s *store) observe(name types.NamespacedName, version string, set labels.Se
 // enqueueCopiesOf enqueues the copies in a namespace for the rule of a copy, or for its successor.
 // The caller holds s.mu.
 func (s *store) enqueueCopiesOf(c copyState, namespace string) {
+	if owner := s.ownerOf(c); owner != nil && s.synced {
+		s.syncQueue(workItem{owner.key, namespace})
+	}
+}
+
+// ownerOf returns the plan of the rule of a copy, or of its successor. It is nil if there is none. The
+// caller holds s.mu.
+func (s *store) ownerOf(c copyState) *plan {
 	key, ok := s.ruleKeys[c.Rule]
 	if !ok && c.identity != noIdentity {
 		key, ok = s.rulesByIdentity[c.identity]
 	}
-	if ok && s.synced {
-		s.syncQueue(workItem{key, namespace})
+	if !ok {
+		return nil
 	}
+	return s.rules[key].plan
 }
 
 // ownersOf returns the UIDs of a rule and of its predecessors that still have copies. The caller
@@ -319,8 +328,16 @@ func (s *store) beginWrite(name types.NamespacedName) (end func()) {
 func (s *store) recordWrite(name types.NamespacedName, c copyState) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if w := s.writes[name]; w == nil || w.observed == nil || *w.observed == share.VersionOf(c.uid, c.version) {
-		s.addCopy(name, c)
+	if w := s.writes[name]; w != nil && w.observed != nil && *w.observed != share.VersionOf(c.uid, c.version) {
+		return
+	}
+	before := s.copies[name]
+	s.addCopy(name, c)
+	if before.Rule != c.Rule {
+		s.enqueueCopiesOf(before, name.Namespace) // its rule left it to another one
+	}
+	if before.Rule != c.Rule || before.content != c.content {
+		s.enqueueSharers(name, c)
 	}
 }
 

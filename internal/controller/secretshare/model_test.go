@@ -49,6 +49,8 @@ type occupant struct {
 	exists, isCopy bool
 	// released means that it was a copy until the rule released it.
 	released bool
+	// edited means that another client than the operator has written its data.
+	edited bool
 	// source is NAMESPACE/NAME of the copy's source.
 	source, sourceUID, data string
 }
@@ -72,7 +74,7 @@ type demand struct {
 
 // meet returns the content of a slot after the demand is met.
 func (d demand) meet(o occupant) occupant {
-	isTakenBack := d.action == write && o.released && o.data == d.data
+	isTakenBack := d.action == write && o.released && !o.edited
 	switch {
 	case d.action == ignore, o.exists && !o.isCopy && !isTakenBack:
 		return o
@@ -83,7 +85,7 @@ func (d demand) meet(o occupant) occupant {
 	case d.action == keep && d.source == o.source && (d.sourceUID == "" || d.sourceUID == o.sourceUID):
 		return o
 	case d.retain:
-		return occupant{exists: true, released: true, data: o.data}
+		return occupant{exists: true, released: true, data: o.data, edited: o.edited}
 	}
 	return occupant{}
 }
@@ -95,15 +97,24 @@ func (s *slot) reachable(last demand) map[occupant]struct{} {
 		n = len(before)
 		for _, o := range slices.Collect(maps.Keys(before)) {
 			for d := range s.demands {
-				before[d.meet(o)] = struct{}{}
+				addMet(before, d.meet(o))
 			}
 		}
 	}
 	after := map[occupant]struct{}{}
 	for o := range before {
-		after[last.meet(o)] = struct{}{}
+		addMet(after, last.meet(o))
 	}
 	return after
+}
+
+// addMet adds the content of a slot. A copy can have been written over a field of another client.
+func addMet(all map[occupant]struct{}, o occupant) {
+	all[o] = struct{}{}
+	if o.isCopy {
+		o.edited = !o.edited
+		all[o] = struct{}{}
+	}
 }
 
 // state is the state of the API server that the model reads.
@@ -277,6 +288,9 @@ func (m *Model) occupant(ctx context.Context, key types.NamespacedName) (occupan
 	}
 	o := occupant{exists: true, data: fmt.Sprint(secret.Data), isCopy: share.RuleOf(secret.Annotations) != ""}
 	o.released = secret.Annotations[share.AnnotationReleasedBy] != ""
+	o.edited = slices.ContainsFunc(secret.ManagedFields, func(entry metav1.ManagedFieldsEntry) bool {
+		return entry.Manager != share.FieldOwner && (strings.Contains(entry.FieldsV1.String(), `"f:data"`) || strings.Contains(entry.FieldsV1.String(), `"f:type"`))
+	})
 	if o.isCopy {
 		o.source, o.sourceUID = secret.Annotations[share.AnnotationSource], secret.Annotations[share.AnnotationSourceUID]
 	}

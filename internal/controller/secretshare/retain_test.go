@@ -6,6 +6,7 @@ import (
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
@@ -30,17 +31,34 @@ func TestARuleTakesBackTheSecretsThatItRetained(t *testing.T) {
 		change func(s *scene, namespace string)
 		// kept is the data of a Secret that stays as it is. Nil means that it is taken back.
 		kept map[string][]byte
+		// taken is the data of the copy if it is taken back, without hunter2.
+		taken map[string][]byte
 	}{
-		"unchanged": {func(*scene, string) {}, nil},
+		"unchanged": {func(*scene, string) {}, nil, nil},
 		"edited": {func(s *scene, ns string) {
 			s.update(ns, "shared", func(o *corev1.Secret) { o.Data = hunter3 })
-		}, hunter3},
+		}, hunter3, nil},
+		"edited and restored": {func(s *scene, ns string) {
+			s.update(ns, "shared", func(o *corev1.Secret) { o.Data = hunter3 })
+			s.update(ns, "shared", func(o *corev1.Secret) { o.Data = hunter2 })
+		}, hunter2, nil},
+		// If equal content decided, a tenant could find out whether a guessed value is right.
+		"created again with the same content": {func(s *scene, ns string) {
+			released, err := s.get(ns, "shared")
+			s.g.Expect(err).NotTo(HaveOccurred())
+			s.deleteSecret(ns, "shared")
+			again := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "shared", Annotations: released.Annotations}, Data: hunter2}
+			s.g.Expect(s.Client.Create(s.t.Context(), again)).To(Succeed())
+		}, hunter2, nil},
+		"labelled by another": {func(s *scene, ns string) {
+			s.update(ns, "shared", func(o *corev1.Secret) { o.Labels = map[string]string{"mine": "x"} })
+		}, nil, nil},
 		"the annotation removed": {func(s *scene, ns string) {
 			s.update(ns, "shared", func(o *corev1.Secret) { delete(o.Annotations, share.AnnotationReleasedBy) })
-		}, hunter2},
+		}, hunter2, nil},
 		"the source changed": {func(s *scene, _ string) {
 			s.update(s.source, "shared", func(o *corev1.Secret) { o.Data = hunter3 })
-		}, hunter2},
+		}, nil, hunter3},
 	} {
 		for kind, create := range map[string]func(*scene) secretshare.Object{
 			"ClusterSecretShare": func(s *scene) secretshare.Object { return s.share("deletionPolicy: Retain") },
@@ -59,7 +77,10 @@ func TestARuleTakesBackTheSecretsThatItRetained(t *testing.T) {
 				rule = create(s)
 				if tc.kept == nil {
 					s.expectReady(rule)
-					s.expectCopyOf(s.targets[0], hunter2)
+					if tc.taken == nil {
+						tc.taken = hunter2
+					}
+					s.expectCopyOf(s.targets[0], tc.taken)
 					s.update(s.source, "shared", func(o *corev1.Secret) { o.Data = hunter3 })
 					s.expectCopyOf(s.targets[0], hunter3)
 					return

@@ -1,6 +1,7 @@
 package secretshare
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -28,6 +29,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
+	"github.com/bongsu-io/bongsu/internal/controller/secretshare/share"
 	"github.com/bongsu-io/bongsu/internal/kube"
 )
 
@@ -73,7 +75,8 @@ func newSimulation(t *testing.T, kind string, seed uint64) *simulation {
 		s.must(add(scheme))
 	}
 	s.server = interceptor.NewClient(fake.NewClientBuilder().WithScheme(scheme).
-		// Without managed fields, which cost most of the time.
+		// Without the real managed fields, which cost most of the time.
+		WithReturnManagedFields().
 		WithObjectTracker(clienttesting.NewObjectTracker(scheme, serializer.NewCodecFactory(scheme).UniversalDecoder())).
 		WithStatusSubresource(&v1alpha1.ClusterSecretShare{}, &v1alpha1.SecretShare{}, &v1alpha1.SecretShareGrant{}).Build(), s.serverBehavior())
 	s.requests = interceptor.NewClient(s.server, s.faults())
@@ -96,7 +99,24 @@ func (s *simulation) must(err error) {
 	}
 }
 
-// serverBehavior adds what the fake client lacks: it sets UIDs and generations, checks
+// setManager sets the managed fields of a Secret that a client creates, or updates from before.
+func setManager(o client.Object, before *corev1.Secret, manager string) {
+	secret, ok := o.(*corev1.Secret)
+	if !ok {
+		return
+	}
+	entry := metav1.ManagedFieldsEntry{Manager: cmp.Or(manager, "user"), FieldsV1: metav1.NewFieldsV1(`{"f:data": {"f:x": {}}, "f:type": {}}`)}
+	switch {
+	case before != nil && maps.EqualFunc(before.Data, secret.Data, bytes.Equal):
+		secret.ManagedFields = before.ManagedFields
+	case before == nil || entry.Manager == share.FieldOwner:
+		secret.ManagedFields = []metav1.ManagedFieldsEntry{entry}
+	default:
+		secret.ManagedFields = append(before.ManagedFields, entry)
+	}
+}
+
+// serverBehavior adds what the fake client lacks: it sets UIDs, generations and managed fields, checks
 // UIDs, and notifies the controllers.
 func (s *simulation) serverBehavior() interceptor.Funcs {
 	return interceptor.Funcs{
@@ -104,6 +124,7 @@ func (s *simulation) serverBehavior() interceptor.Funcs {
 			s.created++
 			o.SetUID(types.UID(fmt.Sprint("uid-", s.created)))
 			o.SetGeneration(1)
+			setManager(o, nil, (&client.CreateOptions{}).ApplyOptions(opts).FieldManager)
 			return s.notify(c.Create(ctx, o, opts...), o, false)
 		},
 		Update: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.UpdateOption) error {
@@ -111,6 +132,13 @@ func (s *simulation) serverBehavior() interceptor.Funcs {
 				return err
 			}
 			o.SetGeneration(o.GetGeneration() + 1)
+			if _, ok := o.(*corev1.Secret); ok {
+				before := &corev1.Secret{}
+				if err := c.Get(ctx, client.ObjectKeyFromObject(o), before); err != nil {
+					return err
+				}
+				setManager(o, before, (&client.UpdateOptions{}).ApplyOptions(opts).FieldManager)
+			}
 			return s.notify(c.Update(ctx, o, opts...), o, false)
 		},
 		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, patch client.Patch, opts ...client.PatchOption) error {
@@ -251,7 +279,7 @@ func (s *simulation) start() {
 	for _, name := range s.Targets {
 		s.grants[client.ObjectKeyFromObject(s.newGrant(name))] = struct{}{}
 	}
-	s.controllers = New(Dependencies{Client: s.requests, Live: s.requests, Namespace: "bongsu-system", Clock: s.clock, Metrics: prometheus.NewRegistry()})
+	s.controllers = New(Dependencies{Client: s.requests, Live: s.requests, Namespace: "bongsu-system", RemovalDelay: RemovalDelay, Clock: s.clock, Metrics: prometheus.NewRegistry()})
 	s.controllers.store.setSyncQueue(func(i workItem) { s.workItems[i] = struct{}{} })
 	for _, r := range s.controllers.rules {
 		s.controllers.store.setRuleQueue(r.kind, func(key kube.Key) { s.rules[ruleRequest{r.kind, key.NamespacedName()}] = struct{}{} })

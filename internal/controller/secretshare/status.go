@@ -45,6 +45,8 @@ type readiness struct {
 	protected []string
 	// leftOut are labels and annotations of tools that are not copied.
 	leftOut []string
+	// shared counts the copies that belong to other rules, by their names.
+	shared map[string]int
 }
 
 // isExpected reports whether a reason needs no Warning, because the user asked for it or
@@ -128,9 +130,13 @@ func (r *Reconciler) setCounts(s *v1alpha1.SecretShareStatus, p *plan, state rea
 	}
 	s.Conflicted, s.Failed, s.Failing = 0, 0, nil
 	synced, pending, failing := 0, len(p.Waiting) > 0, []string(nil)
+	shared := map[string]int{}
 	for namespace, found := range results {
 		pending = pending || !found.done
 		synced += found.synced
+		for owner, n := range found.shared {
+			shared[owner] += n
+		}
 		s.Conflicted += int32(found.conflicted)
 		s.Failed += int32(found.failed)
 		if _, isMissing := p.Missing[namespace]; isMissing || !found.ok() {
@@ -149,7 +155,7 @@ func (r *Reconciler) setCounts(s *v1alpha1.SecretShareStatus, p *plan, state rea
 	}
 	found := readiness{
 		Problem: share.CopiesProblem(s, pending, failing),
-		nothing: state.nothing, awaited: state.awaited, retry: state.retry,
+		nothing: state.nothing, awaited: state.awaited, retry: state.retry, shared: shared,
 	}
 	if state.Reason == "" || state.Reason == v1alpha1.ReasonCopying && len(s.Failing) > 0 {
 		return found
@@ -163,7 +169,7 @@ func (r *Reconciler) setState(object Object, state readiness, failing bool) {
 		Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonReady,
 		Message: cmp.Or(state.nothing, share.UpToDate),
 	}
-	ready.Message += state.awaited
+	ready.Message += share.SharedNote(state.shared) + state.awaited
 	if len(state.protected) > 0 {
 		ready.Message += fmt.Sprintf("; Secrets with the marks of copies remain in protected namespaces (%s): delete them there",
 			strings.Join(state.protected[:min(len(state.protected), maxFailing)], ", "))

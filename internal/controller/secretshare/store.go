@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -28,6 +29,8 @@ type store struct {
 	synced   bool
 	rules    map[kube.Key]*ruleState
 	ruleKeys map[string]kube.Key // by UID of the rule
+	// decided are the rules whose present spec the store knows, also those without a plan.
+	decided map[kube.Key]decision
 	// refused are the rules that exceed the limits of memory. They have no plan.
 	refused map[kube.Key]struct{}
 	// reading are the rules whose sources are being read.
@@ -76,6 +79,11 @@ type syncResult struct {
 	attempts int
 	// done means that a sync has applied the plan, as far as possible.
 	done bool
+	// shared counts the copies that belong to other rules, by their names.
+	shared map[string]int
+	// unwantedSince is when a sync first found copies that the rule does not want. It is zero if there
+	// are none.
+	unwantedSince time.Time
 }
 
 // ok reports whether there is no problem.
@@ -103,7 +111,7 @@ type sourceRead struct {
 func newStore() *store {
 	return &store{
 		rules: map[kube.Key]*ruleState{}, ruleKeys: map[string]kube.Key{}, copies: map[types.NamespacedName]copyState{},
-		refused: map[kube.Key]struct{}{}, reading: map[kube.Key]*sourceRead{}, inProgress: map[kube.Key]int{}, writes: map[types.NamespacedName]*pendingWrite{},
+		decided: map[kube.Key]decision{}, refused: map[kube.Key]struct{}{}, reading: map[kube.Key]*sourceRead{}, inProgress: map[kube.Key]int{}, writes: map[types.NamespacedName]*pendingWrite{},
 		copiesByRule: map[string]map[string]map[types.NamespacedName]struct{}{}, rulesByCopy: map[string]map[kube.Key]struct{}{},
 		rulesBySource: map[string]map[kube.Key]struct{}{},
 		owners:        map[identity]map[string]int{}, rulesByIdentity: map[identity]kube.Key{},
@@ -171,6 +179,8 @@ func (s *store) setPlan(p *plan) {
 	if s.synced {
 		s.enqueueOutOfSync(state)
 	}
+	s.enqueueSharersOf(before)
+	s.enqueueSharersOf(p)
 }
 
 // planOf returns the plan of a rule. It returns false if there is none, or before the
@@ -218,7 +228,7 @@ func (s *store) resultsOf(key kube.Key) map[string]syncResult {
 }
 
 // addRemovals adds the copies that the plan of a rule removes, by cause. It does not add those that
-// the plan before also removed. before is nil if there was none. The caller holds s.mu.
+// another rule takes over, or that the plan before also removed. before is nil if there was none. The caller holds s.mu.
 func (s *store) addRemovals(state *ruleState, before *share.Plan) {
 	p := state.plan
 	if !s.synced {
@@ -229,7 +239,7 @@ func (s *store) addRemovals(state *ruleState, before *share.Plan) {
 			continue
 		}
 		for name, c := range s.copiesIn(p.Rule, namespace) {
-			if p.Keeps(name, c.Copied) || before != nil && !before.Keeps(name, c.Copied) {
+			if p.Keeps(name, c.Copied) || before != nil && !before.Keeps(name, c.Copied) || s.heirOf(p, name, c) != nil {
 				continue
 			}
 			if state.removals == nil {
@@ -274,12 +284,14 @@ func (s *store) forget(key kube.Key) {
 	defer s.mu.Unlock()
 	delete(s.refused, key)
 	delete(s.reading, key)
+	delete(s.decided, key)
 	state, ok := s.rules[key]
 	if !ok {
 		return
 	}
 	s.unindex(state.plan)
 	delete(s.rules, key)
+	s.enqueueSharersOf(state.plan)
 }
 
 // cachedSources returns the sources of the last plan of the same rule. It returns false if
@@ -347,7 +359,7 @@ func (s *store) endSync(item workItem, p *plan, r syncResult) (attempts int) {
 		r.attempts = before.attempts + 1
 	}
 	_, isTarget := p.Targets[item.Namespace]
-	if r.ok() && !isTarget {
+	if r.ok() && !isTarget && r.unwantedSince.IsZero() {
 		delete(state.results, item.Namespace)
 	} else {
 		state.results[item.Namespace] = r
@@ -369,7 +381,7 @@ func (s *store) enqueueOutOfSync(state *ruleState) {
 	for namespace := range s.namespacesOf(state) {
 		if !s.inSync(state, namespace) {
 			if r := state.results[namespace]; r.ok() {
-				state.results[namespace] = syncResult{} // it belongs to a former plan
+				state.results[namespace] = syncResult{unwantedSince: r.unwantedSince} // the others belong to a former plan
 			}
 			s.syncQueue(workItem{state.plan.key, namespace})
 		}
@@ -404,7 +416,7 @@ func (s *store) inSync(state *ruleState, namespace string) bool {
 		return false
 	}
 	for _, name := range names {
-		if s.copies[types.NamespacedName{Namespace: namespace, Name: name}].content != state.plan.Wanted[name].Content {
+		if !s.isWritten(state.plan, types.NamespacedName{Namespace: namespace, Name: name}) {
 			return false
 		}
 	}
@@ -490,7 +502,7 @@ func (s *store) exceedsNames(key kube.Key, grant types.UID) bool {
 // problemOf returns the problem of a wanted copy, or an empty one if the copy is up to
 // date. The caller holds s.mu.
 func (s *store) problemOf(state *ruleState, result syncResult, name types.NamespacedName) share.Problem {
-	if s.copies[name].content == state.plan.Wanted[name.Name].Content {
+	if s.isWritten(state.plan, name) {
 		return share.Problem{}
 	}
 	return cmp.Or(result.problems[name.Name], share.Problem{Reason: v1alpha1.ReasonCopying, Message: "the copy is being written"})

@@ -11,8 +11,11 @@ import (
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -41,6 +44,11 @@ type syncer struct {
 	recorder func(kind string) *events.Recorder
 	metrics  *metrics
 	policies *policies.Gate
+	clock    clock.PassiveClock
+	// removalDelay is that of [Dependencies].
+	removalDelay time.Duration
+	// newLists return an empty list of the rules of a kind.
+	newLists map[string]func() client.ObjectList
 }
 
 // The operator reads sources, and writes and removes copies. It watches the metadata of
@@ -82,6 +90,8 @@ type namespaceSync struct {
 	copied *corev1.Secret
 	// repeatEvent is the time until the Event on a conflicting Secret must be repeated.
 	repeatEvent time.Duration
+	// wait is the time until unwanted copies are removed. It is zero if there are none.
+	wait time.Duration
 }
 
 func (s *namespaceSync) run(ctx context.Context) {
@@ -90,17 +100,56 @@ func (s *namespaceSync) run(ctx context.Context) {
 		s.record(ctx, name, s.ensureCopy(ctx, name))
 		s.copied = nil
 	}
-	for name, c := range s.store.unwantedCopies(s.plan, s.namespace) {
-		if err := s.removeCopy(ctx, name, c); err != nil {
-			s.record(ctx, name.Name, err)
-		}
-	}
+	s.removeUnwanted(ctx)
 	for _, name := range denied {
 		s.result.failed++
 		s.result.addProblem(name, v1alpha1.ReasonNotGranted,
 			fmt.Sprintf("no SecretShareGrant allows a Secret with the name %s: ask the owner of the namespace to add it to spec.to", name))
 	}
-	s.result.done = !s.raced && !s.outdated
+	s.result.done = !s.raced && !s.outdated && s.wait == 0
+}
+
+// waitRetry is how often unwanted copies are looked at that wait for other rules.
+const waitRetry = time.Second
+
+// removeUnwanted removes the copies that the plan does not keep. They wait a moment for other rules
+// that want them, so that they exist all the time if a rule gets another name.
+func (s *namespaceSync) removeUnwanted(ctx context.Context) {
+	unwanted := s.store.unwantedCopies(s.plan, s.namespace)
+	if len(unwanted) == 0 {
+		return
+	}
+	now, since := s.clock.Now(), s.store.unwantedSince(workItem{s.plan.key, s.namespace})
+	if since.IsZero() {
+		since = now
+	}
+	waited := now.Sub(since)
+	mayWait := waited < maxRemovalWait
+	mustWait := waited < s.removalDelay || mayWait && !s.isDecided(ctx)
+	for name, c := range unwanted {
+		if mustWait || mayWait && s.store.leave(s.plan, name, c) {
+			s.wait, s.result.unwantedSince = max(s.removalDelay-waited, waitRetry), since
+			continue
+		}
+		if err := s.removeCopy(ctx, name, c); err != nil {
+			s.record(ctx, name.Name, err)
+		}
+	}
+}
+
+// isDecided reports whether the store knows what the other rules want that could take over a copy.
+func (s *namespaceSync) isDecided(ctx context.Context) bool {
+	key := s.plan.key
+	list := s.newLists[key.Kind]()
+	if s.client.List(ctx, list, client.InNamespace(key.Namespace), client.UnsafeDisableDeepCopy) != nil {
+		return false // only if the cache was stopped
+	}
+	var rules []client.Object
+	_ = meta.EachListItem(list, func(o runtime.Object) error {
+		rules = append(rules, o.(client.Object))
+		return nil
+	})
+	return s.store.isDecided(key.Kind, rules)
 }
 
 // requeueAfter returns the delay until the next sync. After a change of the plan,
@@ -111,6 +160,8 @@ func (s *namespaceSync) requeueAfter(attempts int) time.Duration {
 		return raceRetry
 	case s.outdated:
 		return minRetry // a new plan is usually made before
+	case s.wait > 0:
+		return s.wait
 	case s.result.failed > 0 && attempts > 0:
 		return min(minRetry<<min(attempts-1, 10), maxRetry)
 	default:
@@ -134,6 +185,9 @@ func (s *namespaceSync) record(ctx context.Context, name string, err error) {
 		s.raced = true
 	case isNamespaceGone(err):
 		// The copies are deleted with their namespace.
+	case isShared(err):
+		s.result.failed++
+		s.result.addProblem(name, v1alpha1.ReasonCopying, err.Error())
 	case isConflict(err):
 		s.result.conflicted++
 		s.result.addProblem(name, v1alpha1.ReasonConflict, err.Error())
@@ -216,6 +270,10 @@ func (s *namespaceSync) ensureCopy(ctx context.Context, name string) error {
 	if isOurs && known.content == want.Content {
 		return nil
 	}
+	shared := s.store.sharedAt(s.plan, key)
+	if shared.owner != "" {
+		return s.countShared(shared)
+	}
 	var err error
 	if s.copied, err = s.read(ctx, want.Source); err != nil {
 		return err
@@ -237,7 +295,22 @@ func (s *namespaceSync) ensureCopy(ctx context.Context, name string) error {
 		}
 		return err
 	}
-	return s.repair(ctx, key, &live, want)
+	if shared.left != "" && shared.left == share.RuleOf(live.Annotations) && live.Annotations[share.AnnotationSourceUID] == string(want.SourceUID) {
+		return s.apply(ctx, share.CompareLeft(&live, s.copied), key, &live, want)
+	}
+	return s.apply(ctx, share.Compare(&live, s.copied), key, &live, want)
+}
+
+// countShared counts a copy that belongs to another rule.
+func (s *namespaceSync) countShared(shared sharedCopy) error {
+	if !shared.written {
+		return &sharedError{shared.owner}
+	}
+	if s.result.shared == nil {
+		s.result.shared = map[string]int{}
+	}
+	s.result.shared[shared.owner]++
+	return nil
 }
 
 // read returns the copy of a source, without a namespace.
@@ -302,9 +375,9 @@ func (s *namespaceSync) updateCopy(ctx context.Context, key types.NamespacedName
 	return s.recordWrite(ctx, key, secret, want, "Updated a copy")
 }
 
-// repair brings the existing Secret to the wanted state.
-func (s *namespaceSync) repair(ctx context.Context, key types.NamespacedName, live *corev1.Secret, want share.Wanted) error {
-	switch share.Compare(live, s.copied) {
+// apply brings the existing Secret to the wanted state.
+func (s *namespaceSync) apply(ctx context.Context, action share.Action, key types.NamespacedName, live *corev1.Secret, want share.Wanted) error {
+	switch action {
 	case share.Keep:
 		s.store.recordWrite(key, s.stateOf(live, want))
 		return nil
@@ -410,6 +483,18 @@ func (e *heldError) Error() string {
 	return "the Secret is being deleted, and waits until these finalizers are removed: " + strings.Join(e.finalizers, ", ")
 }
 
+// sharedError means that a copy belongs to another rule, which has not brought it up to date yet.
+type sharedError struct{ owner string }
+
+func (e *sharedError) Error() string {
+	return "the copy belongs to " + e.owner + ", which wants the same copy and has not written it yet"
+}
+
+func isShared(err error) bool {
+	_, ok := errors.AsType[*sharedError](err)
+	return ok
+}
+
 func isUnread(err error) bool {
 	_, ok := errors.AsType[*unreadError](err)
 	return ok
@@ -451,5 +536,5 @@ func whyNotTakenBack(live, want *corev1.Secret) string {
 	if !share.IsReleased(live, want) {
 		return ""
 	}
-	return ", and differs from its source since deletionPolicy Retain released it"
+	return ", and was changed since deletionPolicy Retain released it"
 }

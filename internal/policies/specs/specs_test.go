@@ -139,7 +139,7 @@ func TestAPolicyThatIsMissingOrChangedIsNoticed(t *testing.T) {
 }
 
 // specsDigest is the digest of all specs of the version that the manifests have.
-const specsDigest = "42fb67ffa997dec8"
+const specsDigest = "721460f28b24af9c"
 
 func TestAChangeOfAPolicyHasANewVersion(t *testing.T) {
 	manifests, err := config.Objects(feature.All())

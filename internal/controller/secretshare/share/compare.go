@@ -2,6 +2,7 @@ package share
 
 import (
 	"bytes"
+	"encoding/json"
 	"maps"
 	"strings"
 
@@ -47,6 +48,17 @@ func Compare(live, want *corev1.Secret) Action {
 	return Update
 }
 
+// CompareLeft is Compare for a copy that its rule leaves to the rule of the wanted copy. It does not
+// return Keep, because the marks change.
+func CompareLeft(live, want *corev1.Secret) Action {
+	given := live.DeepCopy()
+	given.Annotations[AnnotationRuleUID] = RuleOf(want.Annotations)
+	if action := Compare(given, want); action != Keep {
+		return action
+	}
+	return Update
+}
+
 // isAdopted reports whether the owner of a Secret that is not a copy gives it to the rule of
 // the wanted copy.
 func isAdopted(live, want *corev1.Secret) bool {
@@ -54,11 +66,45 @@ func isAdopted(live, want *corev1.Secret) bool {
 }
 
 // isTakenBack reports whether a Secret was released by the rule of the wanted copy, and would not
-// lose a value that someone has changed since. No annotation can prove this if the source has
-// changed too: a hash would let others guess the values. The content must therefore be equal.
+// lose what someone has changed since. The fields' managers decide, whatever the content is: if equal
+// content decided, it would tell a tenant whether a guessed value is right.
 func isTakenBack(live, want *corev1.Secret) bool {
-	return IsReleased(live, want) && live.Type == typeOf(want) && isImmutable(live) == isImmutable(want) && maps.EqualFunc(live.Data, want.Data, bytes.Equal) &&
-		!overwrites(live.Labels, want.Labels) && !overwrites(live.Annotations, want.Annotations)
+	return IsReleased(live, want) && live.Type == typeOf(want) && !isEdited(live, want)
+}
+
+// FieldOwner is the name of the operator in the managed fields of copies.
+const FieldOwner = "bongsu"
+
+// managedFields are the parts of metav1.FieldsV1 that decide whether a Secret was edited.
+type managedFields struct {
+	Data      map[string]any `json:"f:data"`
+	Immutable any            `json:"f:immutable"`
+	Type      any            `json:"f:type"`
+	Metadata  struct {
+		Labels      map[string]any `json:"f:labels"`
+		Annotations map[string]any `json:"f:annotations"`
+	} `json:"f:metadata"`
+}
+
+// isEdited reports whether another client than the operator wrote the content of a Secret, or a label
+// or annotation that the wanted copy has. It reports true if that is not known.
+func isEdited(live, want *corev1.Secret) bool {
+	isOurs := false
+	for _, entry := range live.ManagedFields {
+		var fields managedFields
+		if entry.FieldsV1 == nil || json.Unmarshal(entry.FieldsV1.GetRawBytes(), &fields) != nil {
+			return true
+		}
+		if entry.Manager == FieldOwner {
+			isOurs = isOurs || fields.Type != nil
+			continue
+		}
+		if len(fields.Data) > 0 || fields.Immutable != nil || fields.Type != nil ||
+			overwrites(fields.Metadata.Labels, want.Labels) || overwrites(fields.Metadata.Annotations, want.Annotations) {
+			return true
+		}
+	}
+	return !isOurs
 }
 
 // IsReleased reports whether a Secret was a copy until the rule of the wanted copy, or an earlier one
@@ -68,11 +114,10 @@ func IsReleased(live, want *corev1.Secret) bool {
 	return RuleOf(live.Annotations) == "" && by != "" && by == IdentityOf(want.Annotations)
 }
 
-// overwrites reports whether a wanted label or annotation, other than the marks, has another
-// value now.
-func overwrites(live, want map[string]string) bool {
-	for key, value := range want {
-		if now, ok := live[key]; ok && now != value && !strings.HasPrefix(key, Domain) {
+// overwrites reports whether one of these fields is a wanted label or annotation, other than the marks.
+func overwrites(fields map[string]any, want map[string]string) bool {
+	for key := range want {
+		if _, ok := fields["f:"+key]; ok && !strings.HasPrefix(key, Domain) {
 			return true
 		}
 	}

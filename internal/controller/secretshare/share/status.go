@@ -2,6 +2,7 @@ package share
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -72,6 +73,26 @@ func GrantCondition(s *v1alpha1.SecretShareGrantStatus, copies []Granted, recrea
 		}
 	}
 	return c
+}
+
+// SharedNote names the rules that own copies of another rule, as the end of a message, by the number
+// of copies. It is empty if there are none.
+func SharedNote(shared map[string]int) string {
+	var owners []string
+	total := 0
+	for owner, n := range shared {
+		owners = append(owners, owner)
+		total += n
+	}
+	if total == 0 {
+		return ""
+	}
+	slices.Sort(owners)
+	note := fmt.Sprintf("; %s of them written by %s", countOfCopies(total), strings.Join(owners[:min(len(owners), maxNamed)], ", "))
+	if more := len(owners) - maxNamed; more > 0 {
+		note += fmt.Sprintf(" and %d more", more)
+	}
+	return note + ", which wants the same"
 }
 
 // maxNamed limits how many namespaces a condition names besides the first one.
