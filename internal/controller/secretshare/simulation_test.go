@@ -112,7 +112,7 @@ func setManager(o client.Object, before *corev1.Secret, manager string) {
 	case before == nil || entry.Manager == share.FieldOwner:
 		secret.ManagedFields = []metav1.ManagedFieldsEntry{entry}
 	default:
-		secret.ManagedFields = append(before.ManagedFields, entry)
+		secret.ManagedFields = slices.Concat(before.ManagedFields, []metav1.ManagedFieldsEntry{entry})
 	}
 }
 

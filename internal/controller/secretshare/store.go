@@ -242,12 +242,16 @@ func (s *store) addRemovals(state *ruleState, before *share.Plan) {
 			if p.Keeps(name, c.Copied) || before != nil && !before.Keeps(name, c.Copied) || s.heirOf(p, name, c) != nil {
 				continue
 			}
-			if state.removals == nil {
-				state.removals = map[string]int{}
-			}
-			state.removals[p.WhyRemoved(before, name, c.Copied)]++
+			state.countRemoval(p.WhyRemoved(before, name, c.Copied))
 		}
 	}
+}
+
+func (r *ruleState) countRemoval(cause string) {
+	if r.removals == nil {
+		r.removals = map[string]int{}
+	}
+	r.removals[cause]++
 }
 
 // takeRemovals returns the number of copies that were not announced yet, by cause.

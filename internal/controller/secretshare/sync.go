@@ -289,16 +289,40 @@ func (s *namespaceSync) ensureCopy(ctx context.Context, name string) error {
 		}
 	}
 	var live corev1.Secret
-	if err := s.live.Get(ctx, key, &live); err != nil {
-		if apierrors.IsNotFound(err) && exists {
-			return s.createCopy(ctx, key, want)
-		}
+	err = s.live.Get(ctx, key, &live)
+	switch {
+	case apierrors.IsNotFound(err) && exists:
+		return s.createCopy(ctx, key, want)
+	case err != nil:
 		return err
 	}
-	if shared.left != "" && shared.left == share.RuleOf(live.Annotations) && live.Annotations[share.AnnotationSourceUID] == string(want.SourceUID) {
-		return s.apply(ctx, share.CompareLeft(&live, s.copied), key, &live, want)
+	return s.repair(ctx, key, &live, want, shared.left)
+}
+
+// repair brings the existing Secret to the wanted state. left is the UID of the rule that leaves it to
+// this one, or empty.
+func (s *namespaceSync) repair(ctx context.Context, key types.NamespacedName, live *corev1.Secret, want share.Wanted, left string) error {
+	action := share.Compare(live, s.copied)
+	if left != "" && left == share.RuleOf(live.Annotations) && live.Annotations[share.AnnotationSourceUID] == string(want.SourceUID) {
+		action = share.CompareLeft(live, s.copied)
 	}
-	return s.apply(ctx, share.Compare(&live, s.copied), key, &live, want)
+	switch action {
+	case share.Keep:
+		s.store.recordWrite(key, s.stateOf(live, want))
+		return nil
+	case share.Update:
+		return s.updateCopy(ctx, key, share.Merge(live, s.copied), want)
+	case share.Replace:
+		if live.DeletionTimestamp != nil {
+			return &heldError{live.Finalizers}
+		}
+		if err := s.deleteCopy(ctx, key, live.UID, live.ResourceVersion); err != nil {
+			return err
+		}
+		return s.createCopy(ctx, key, want)
+	default:
+		return s.reportConflict(ctx, live)
+	}
 }
 
 // countShared counts a copy that belongs to another rule.
@@ -373,27 +397,6 @@ func (s *namespaceSync) updateCopy(ctx context.Context, key types.NamespacedName
 	}
 	s.metrics.writes.WithLabelValues("update").Inc()
 	return s.recordWrite(ctx, key, secret, want, "Updated a copy")
-}
-
-// apply brings the existing Secret to the wanted state.
-func (s *namespaceSync) apply(ctx context.Context, action share.Action, key types.NamespacedName, live *corev1.Secret, want share.Wanted) error {
-	switch action {
-	case share.Keep:
-		s.store.recordWrite(key, s.stateOf(live, want))
-		return nil
-	case share.Update:
-		return s.updateCopy(ctx, key, share.Merge(live, s.copied), want)
-	case share.Replace:
-		if live.DeletionTimestamp != nil {
-			return &heldError{live.Finalizers}
-		}
-		if err := s.deleteCopy(ctx, key, live.UID, live.ResourceVersion); err != nil {
-			return err
-		}
-		return s.createCopy(ctx, key, want)
-	default:
-		return s.reportConflict(ctx, live)
-	}
 }
 
 // recordWrite stores the state of a copy that was written. It returns an error if the
