@@ -41,6 +41,8 @@ type Combiner struct {
 	objects  int // in all groups
 	// subject is what all Events have in common, once there is one.
 	subject *subject
+	// partial means that there are occurrences that were not added.
+	partial bool
 	// eventsOf and groupsOf are the numbers of Events and groups of each namespace whose users can
 	// have written them.
 	eventsOf, groupsOf map[string]int
@@ -341,10 +343,22 @@ func (c *Combiner) title(groups []*eventGroup) string {
 	switch {
 	case more > 0:
 		return titleOf(*c.subject, fmt.Sprintf("%s and %d more", first, more), "")
-	case len(first.objects) == 1:
-		return titleOf(*c.subject, cmp.Or(first.cause, first.reason), first.object)
 	default:
-		return titleOf(*c.subject, cmp.Or(first.cause, first.reason), plural(len(first.objects), first.kind))
+		return titleOf(*c.subject, cmp.Or(first.cause, first.reason), c.objectsOf(first))
+	}
+}
+
+// objectsOf describes the objects of a group. It is empty if only one of them is known.
+func (c *Combiner) objectsOf(g *eventGroup) string {
+	switch n := len(g.objects); {
+	case n == 1 && c.partial:
+		return ""
+	case n == 1:
+		return g.object
+	case c.partial:
+		return "at least " + plural(n, g.kind)
+	default:
+		return plural(n, g.kind)
 	}
 }
 
@@ -357,6 +371,7 @@ func Compose(group Group, parts []Part, count int64) Message {
 	for i := range problems {
 		combiner.Add(problems[i].Message)
 	}
+	combiner.partial = combiner.digest.Count < count
 	m := combiner.Message()
 	m.Digest, m.Group, m.Count = false, &group, count
 	lines := []string{m.Text}

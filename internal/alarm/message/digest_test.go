@@ -291,6 +291,7 @@ func TestGroupMessageShowsNewAndTotalOccurrences(t *testing.T) {
 		"an end alone":                   {Group{By: by, Resolved: true}, []Part{usual(one)}, 0, "Resolved: BackOff", "text"},
 		"no known problem":               {Group{By: by, Total: 1, First: true, Resolved: true}, []Part{usual(one)}, 1, "BackOff", "text" + once},
 		"beyond the limit":               {Group{Total: 1}, []Part{usual(one)}, 1, "BackOff", "text\nToo many groups are open: this message covers all others." + once},
+		"parts that are not kept":        {Group{By: by, Total: 30}, []Part{usual(one), usual(withName(one, "web-1"))}, 30, "shop: BackOff (at least 2 pods)", "2 × BackOff Pod: shop/web-0, shop/web-1\nLatest: text\n30 times since 2026-08-03 09:14:05 UTC"},
 		"more than the parts":            {Group{By: by, Total: 3}, []Part{usual(again), usual(again)}, 3, "web-0 again", "it restarts\nand restarts" + twice},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -48,7 +48,9 @@ var expected = []string{
 	`shop/web: Updated \(Deployment\)  \(local, ClusterAlarm image-changed\)`,
 	`image of container web: \S+:1\.4 -> \S+:1\.5 \(by \S+\)`,
 	`ClusterRoleBinding demo-admins grants cluster-admin  \(local, ClusterAlarm cluster-admin-granted\)`,
-	`shop/status: HealthCheckUnreachable \(AppService\)  \(local, ClusterAlarm appservice-health\)`,
+	`shop/status: HealthCheckFailed \(AppService\)  \(local, ClusterAlarm appservice-health\)`,
+	`Pod status-\S+ is unhealthy: .*no answer`,
+	`shop/status: RestartedUnhealthyPod \(AppService\)  \(local, ClusterAlarm appservice-health\)`,
 }
 
 // TestDemo runs the whole demo with both commands. It checks that the demo ends with success,

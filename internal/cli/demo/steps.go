@@ -6,18 +6,21 @@ import (
 	"embed"
 	"errors"
 	"fmt"
+	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/config"
 	"github.com/bongsu-io/bongsu/config/samples"
 	"github.com/bongsu-io/bongsu/internal/cli/install"
@@ -57,7 +60,9 @@ var steps = []step{
 	{"A Job fails.", apply("job"), []string{"job-failed"}},
 	{"A pod asks for more than any node has.", apply("huge"), []string{"scheduling-failed"}},
 	{"An image has a tag that does not exist.", apply("image"), []string{"image-pull", "namespace-warnings"}},
-	{"The health check of an app gets no answer.", apply("unanswered"), []string{"appservice-health"}},
+	{"An app starts, with a health check and a backup.", startApp, nil},
+	{"The health check of its pod fails, and the operator replaces the pod.", failCheck, []string{"appservice-health"}},
+	{"A user deletes the app, and the operator backs it up before.", deleteApp, nil},
 	{"A node fails.", failNode, []string{"node-not-ready"}},
 }
 
@@ -111,6 +116,59 @@ func failNode(ctx context.Context, d *Demo) error {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: addedNodes[1]}}
 	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, localcluster.Simulate, localcluster.SimulateNotReady)
 	return d.client.Patch(ctx, node, client.RawPatch("application/merge-patch+json", patch))
+}
+
+func startApp(ctx context.Context, d *Demo) error {
+	if err := apply("app")(ctx, d); err != nil {
+		return err
+	}
+	return d.awaitHealthy(ctx)
+}
+
+// failCheck changes how the simulated pods of the app answer commands.
+func failCheck(ctx context.Context, d *Demo) error {
+	pods, err := d.podsOfApp(ctx)
+	if err != nil {
+		return err
+	}
+	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:"{\"exitCode\": 1, \"output\": \"no answer\"}"}}}`, localcluster.SimulateExec)
+	for i := range pods {
+		if err := d.client.Patch(ctx, &pods[i], client.RawPatch(types.MergePatchType, patch)); err != nil {
+			return err
+		}
+	}
+	isFormer := func(pod corev1.Pod) bool {
+		return slices.ContainsFunc(pods, func(former corev1.Pod) bool { return former.UID == pod.UID })
+	}
+	err = d.until(ctx, func(ctx context.Context) (bool, error) {
+		now, err := d.podsOfApp(ctx)
+		return len(now) > 0 && !slices.ContainsFunc(now, isFormer), err
+	})
+	if err != nil {
+		return err
+	}
+	return d.awaitHealthy(ctx)
+}
+
+func deleteApp(ctx context.Context, d *Demo) error { return d.remove(ctx, []client.Object{newApp()}) }
+
+func newApp() *v1alpha1.AppService {
+	return &v1alpha1.AppService{ObjectMeta: metav1.ObjectMeta{Namespace: shop, Name: "status"}}
+}
+
+func (d *Demo) podsOfApp(ctx context.Context) ([]corev1.Pod, error) {
+	var pods corev1.PodList
+	err := d.client.List(ctx, &pods, client.InNamespace(shop), client.MatchingLabels{v1alpha1.LabelAppService: newApp().Name})
+	return pods.Items, err
+}
+
+// awaitHealthy returns when the health checks of the app succeed.
+func (d *Demo) awaitHealthy(ctx context.Context) error {
+	return d.until(ctx, func(ctx context.Context) (bool, error) {
+		app := newApp()
+		err := d.client.Get(ctx, client.ObjectKeyFromObject(app), app)
+		return meta.IsStatusConditionTrue(app.Status.Conditions, v1alpha1.ConditionHealthy), err
+	})
 }
 
 // awaitReplicas returns when count replicas of the Deployment are ready.
