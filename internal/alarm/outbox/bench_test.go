@@ -110,7 +110,7 @@ func BenchmarkOpen(b *testing.B) {
 	for r := range 5_000 {
 		must(b, s.Commit(ctx, Batch{Position: uint64(20*r + 20), Entries: entries(fmt.Sprintf("AlarmReceiver/shop/r%d", r), 20*r+1, 20)}))
 	}
-	must(b, s.Commit(ctx, Batch{Counts: counts(100_000)}))
+	must(b, s.Commit(ctx, Batch{Position: 100_000, Counts: counts(100_000)}))
 	must(b, s.Close())
 	for b.Loop() {
 		s, err := Open(ctx, dir)
