@@ -16,6 +16,7 @@ import (
 	"github.com/bongsu-io/bongsu/internal/controller/secretshare"
 	"github.com/bongsu-io/bongsu/internal/controller/secretshare/share"
 	"github.com/bongsu-io/bongsu/internal/testing/cluster"
+	"github.com/bongsu-io/bongsu/internal/testing/size"
 )
 
 // downtime is a change while no operator runs. The rule shares the Secret with two
@@ -219,10 +220,7 @@ type sequence struct {
 	history []string
 }
 
-const (
-	realSequences = 24
-	realRounds    = 6
-)
+const realRounds = 6
 
 // Many rules change at the same time, also while no operator runs. The model keeps the
 // demands of all rounds, because the test does not know what the operator has read.
@@ -230,7 +228,7 @@ func TestCopiesConvergeOnARealAPIServerAfterAnySequenceOfChanges(t *testing.T) {
 	c := cluster.Start(t)
 	operator := c.StartOperator(t)
 	var sequences []*sequence
-	for seed := range uint64(realSequences) {
+	for seed := range uint64(size.Choose(t, 8, 24, 100, "sequences")) {
 		sequences = append(sequences, newSequence(t, c, seed))
 	}
 	for _, s := range sequences {

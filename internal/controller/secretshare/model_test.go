@@ -90,8 +90,9 @@ func (d demand) meet(o occupant) occupant {
 	return occupant{}
 }
 
-// reachable returns all possible contents of the slot after the last demand is met.
-func (s *slot) reachable(last demand) map[occupant]struct{} {
+// reachable returns all possible contents of the slot after the last demand is met. unreadable means
+// that the sources cannot be read.
+func (s *slot) reachable(last demand, unreadable bool) map[occupant]struct{} {
 	before := map[occupant]struct{}{s.start: {}}
 	for n := 0; n < len(before); {
 		n = len(before)
@@ -104,6 +105,10 @@ func (s *slot) reachable(last demand) map[occupant]struct{} {
 	after := map[occupant]struct{}{}
 	for o := range before {
 		addMet(after, last.meet(o))
+	}
+	if unreadable && slices.ContainsFunc(slices.Collect(maps.Keys(s.demands)), func(d demand) bool { return d.action == write }) {
+		// The operator knew the source before it became unreadable, and waits to write the copy.
+		maps.Copy(after, before)
 	}
 	return after
 }
@@ -165,7 +170,7 @@ func (m *Model) Check(ctx context.Context) error {
 			return err
 		}
 		last := m.demandIn(now, key)
-		if want := s.reachable(last); !contains(want, got) {
+		if want := s.reachable(last, m.Unreadable); !contains(want, got) {
 			errs = append(errs, fmt.Sprintf("%s: got %+v, demanded %+v, want one of %+v", key, got, last, slices.Collect(maps.Keys(want))))
 		}
 	}

@@ -31,6 +31,7 @@ import (
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/internal/controller/secretshare/share"
 	"github.com/bongsu-io/bongsu/internal/kube"
+	"github.com/bongsu-io/bongsu/internal/testing/size"
 )
 
 // simulation runs the controllers step by step, in any order, without an API server. Its
@@ -437,15 +438,11 @@ func (s *simulation) converge() {
 	s.must(s.StartRound(s.t.Context()))
 }
 
-// The test runs this number of random sequences. Each has rounds of changes, with a check
-// after each round.
-const (
-	sequences = 300
-	rounds    = 8
-)
+// Each random sequence has rounds of changes, with a check after each round.
+const rounds = 8
 
 func TestCopiesConvergeAfterAnySequenceOfChanges(t *testing.T) {
-	for seed := range uint64(sequences) {
+	for seed := range uint64(size.Choose(t, 100, 300, 5_000, "sequences")) {
 		kind := []string{v1alpha1.KindSecretShare, v1alpha1.KindClusterSecretShare}[seed%2]
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
