@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"testing"
@@ -115,7 +116,7 @@ func start(ctx context.Context, opts ...Option) (*Cluster, error) {
 
 func startBare(ctx context.Context, opts ...Option) (*Cluster, error) {
 	silence()
-	config := localcluster.Config{UnsafeNoFsync: true}
+	config := localcluster.Config{UnsafeNoFsync: true, GCPercent: gcPercent}
 	for _, opt := range opts {
 		opt(&config)
 	}
@@ -158,6 +159,9 @@ const (
 	polling    = 25 * time.Millisecond
 )
 
+// gcPercent makes the garbage collection of the control plane and of the test cheaper.
+const gcPercent = 200
+
 // shared contains the cluster and the operator that the tests of a package share.
 var shared struct {
 	dir     string
@@ -174,6 +178,7 @@ var shared struct {
 func Main(m *testing.M, opts ...Option) (code int) {
 	gomega.SetDefaultEventuallyTimeout(eventually)
 	gomega.SetDefaultEventuallyPollingInterval(polling)
+	debug.SetGCPercent(gcPercent)
 	dir, err := os.MkdirTemp("", "bongsu-test-")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
