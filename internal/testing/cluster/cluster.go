@@ -153,10 +153,11 @@ var silence = sync.OnceFunc(func() {
 	klog.SetLogger(logr.Discard())
 })
 
-// Defaults of Eventually. The machine may be busy.
+// Defaults of Eventually. The machine may be busy. Most polls are a request, which costs CPU time
+// of the test, the API server, and etcd.
 const (
 	eventually = 3 * time.Minute
-	polling    = 25 * time.Millisecond
+	polling    = 100 * time.Millisecond
 )
 
 // gcPercent makes the garbage collection of the control plane and of the test cheaper.
