@@ -171,6 +171,9 @@ var shared struct {
 	// operator starts with the first test that needs it.
 	operator func() (*Operator, error)
 	stops    []func() error
+	// borrowed contains the clusters that no test has borrowed, with nil for those that have not
+	// started.
+	borrowed chan *Cluster
 }
 
 // Main runs the tests of a package. They may use Shared. Call it in TestMain:
@@ -188,6 +191,11 @@ func Main(m *testing.M, opts ...Option) (code int) {
 	defer func() { _ = os.RemoveAll(dir) }()
 	shared.dir, shared.opts = dir, append([]Option{In(filepath.Join(dir, "cluster"))}, opts...)
 	shared.cluster, shared.operator = sync.OnceValues(startCluster), sync.OnceValues(startOperator)
+	shared.borrowed = make(chan *Cluster, maxBorrowed)
+	for range maxBorrowed {
+		shared.borrowed <- nil
+	}
+	shared.stops = append(shared.stops, stopBorrowed)
 	defer func() {
 		for _, stop := range slices.Backward(shared.stops) {
 			if err := stop(); err != nil {
