@@ -85,7 +85,7 @@ func run(t *testing.T, cases map[string]diagnoseCase) {
 			if tc.want.others != nil {
 				return // the order of equal causes depends on their names
 			}
-			checkRenamed(t, func(change func(string) string) *Cause { return Diagnose(withTexts(tc.w, change)).Cause })
+			checkRenamed(t, hostileNames(), func(change func(string) string) *Cause { return Diagnose(withTexts(tc.w, change)).Cause })
 		})
 	}
 }

@@ -115,7 +115,7 @@ func TestAnswersOfTheAPIServerAreDistinguishedFromThoseOfTheApp(t *testing.T) {
 // startCluster starts a cluster with a namespace, which only this test uses.
 func startCluster(t *testing.T, namespace string) (*localcluster.Cluster, kubernetes.Interface) {
 	t.Helper()
-	c, err := localcluster.Start(t.Context(), localcluster.Config{Dir: t.TempDir(), UnsafeNoFsync: true})
+	c, err := localcluster.Start(t.Context(), localcluster.Config{Dir: t.TempDir(), UnsafeNoFsync: true, GCPercent: 200})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -67,6 +67,9 @@ type Config struct {
 	// UnsafeNoFsync makes etcd faster, but a crash of the machine can destroy its data.
 	// Use it in tests.
 	UnsafeNoFsync bool
+	// GCPercent is GOGC of the components: how far their heap grows before they collect garbage.
+	// With 200, they need a tenth less CPU time, and up to half as much memory again. Default: 100.
+	GCPercent int
 	// Progress, if set, is called with each line of progress.
 	Progress func(line string)
 	// Clock decides when certificates are renewed. Default: the real clock.

@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 func start(t *testing.T, config localcluster.Config) *localcluster.Cluster {
 	t.Helper()
 	needsControlPlane(t)
-	config.UnsafeNoFsync = true
+	config.UnsafeNoFsync, config.GCPercent = true, 200
 	if config.Dir == "" {
 		config.Dir = t.TempDir()
 	}
@@ -130,7 +130,7 @@ func livingPidFiles(dir string) []int {
 const parentDirEnv = "LOCALCLUSTER_TEST_PARENT_DIR"
 
 func beParent(dir string) {
-	c, err := localcluster.Start(context.Background(), localcluster.Config{Dir: dir, UnsafeNoFsync: true})
+	c, err := localcluster.Start(context.Background(), localcluster.Config{Dir: dir, UnsafeNoFsync: true, GCPercent: 200})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)

@@ -56,14 +56,23 @@ func startProcess(dir layout, c Component, cmd *exec.Cmd) (*process, error) {
 // command returns the command of a component.
 func (c *Cluster) command(component Component) *exec.Cmd {
 	cmd := exec.Command(c.binary(string(component)), c.args(component)...)
-	cmd.Env = environment(c.dir)
-	if component == Kwok && c.config.ExecPath != "" {
-		cmd.Env = append(cmd.Env, "PATH="+c.config.ExecPath) // replaces the first PATH
-	}
+	cmd.Env = c.environment(component)
 	return cmd
 }
 
-// environment returns the variables of a component. HOME points to the cluster's
+// environment returns the variables of a component with this configuration.
+func (c *Cluster) environment(component Component) []string {
+	env := environment(c.dir)
+	if component == Kwok && c.config.ExecPath != "" {
+		env = append(env, "PATH="+c.config.ExecPath) // replaces the first PATH
+	}
+	if c.config.GCPercent != 0 {
+		env = append(env, "GOGC="+strconv.Itoa(c.config.GCPercent))
+	}
+	return env
+}
+
+// environment returns the variables of any component. HOME points to the cluster's
 // directory, so that the component does not touch the user's files.
 func environment(dir layout) []string {
 	return []string{

@@ -1,6 +1,7 @@
 package localcluster
 
 import (
+	"slices"
 	"testing"
 )
 
@@ -19,6 +20,28 @@ func TestIsComponentOf(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			if got := isComponentOf(tc.args, "etcd", dir); got != tc.want {
 				t.Errorf("isOurs(%q) = %v, want %v", tc.args, got, tc.want)
+			}
+		})
+	}
+}
+
+func TestEnvironmentOfAComponent(t *testing.T) {
+	for name, tc := range map[string]struct {
+		component Component
+		config    Config
+		want      []string
+	}{
+		"the default":               {APIServer, Config{}, nil},
+		"less garbage collection":   {APIServer, Config{GCPercent: 200}, []string{"GOGC=200"}},
+		"commands of pods":          {Kwok, Config{ExecPath: "/opt/bin"}, []string{"PATH=/opt/bin"}},
+		"commands are only of KWOK": {Etcd, Config{ExecPath: "/opt/bin"}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			const dir = layout("/data/cluster")
+			c := &Cluster{dir: dir, config: tc.config}
+			want := append(environment(dir), tc.want...)
+			if got := c.environment(tc.component); !slices.Equal(got, want) {
+				t.Errorf("got %q, want %q", got, want)
 			}
 		})
 	}

@@ -31,7 +31,7 @@ var tools string
 var startShared = sync.OnceValues(func() (*localcluster.Cluster, error) {
 	return localcluster.Start(context.Background(), localcluster.Config{
 		Dir: filepath.Join(tools, ".cluster"), Components: []localcluster.Component{localcluster.Kwok},
-		Nodes: 1, ExecPath: tools, UnsafeNoFsync: true,
+		Nodes: 1, ExecPath: tools, UnsafeNoFsync: true, GCPercent: 200,
 	})
 })
 

@@ -121,7 +121,7 @@ func TestProberIsASourceOfAController(t *testing.T) {
 	t.Attr("rerun", "allowed")
 	g := NewWithT(t)
 	ip := ownAddress(t)
-	cluster, err := localcluster.Start(t.Context(), localcluster.Config{Dir: t.TempDir(), UnsafeNoFsync: true})
+	cluster, err := localcluster.Start(t.Context(), localcluster.Config{Dir: t.TempDir(), UnsafeNoFsync: true, GCPercent: 200})
 	g.Expect(err).NotTo(HaveOccurred())
 	t.Cleanup(func() { _ = cluster.Stop(context.Background()) })
 	api, err := client.New(cluster.RESTConfig(), client.Options{})

@@ -158,7 +158,7 @@ func TestRealAPIServer(t *testing.T) {
 		t.Skip("needs the control plane")
 	}
 	t.Attr("rerun", "allowed")
-	c, err := localcluster.Start(t.Context(), localcluster.Config{Dir: t.TempDir(), UnsafeNoFsync: true})
+	c, err := localcluster.Start(t.Context(), localcluster.Config{Dir: t.TempDir(), UnsafeNoFsync: true, GCPercent: 200})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -35,7 +35,7 @@ func startAPIServer(t *testing.T, ttl time.Duration) *apiServer {
 		t.Skip("needs the control plane")
 	}
 	t.Attr("rerun", "allowed")
-	c, err := localcluster.Start(t.Context(), localcluster.Config{Dir: t.TempDir(), EventTTL: ttl, UnsafeNoFsync: true})
+	c, err := localcluster.Start(t.Context(), localcluster.Config{Dir: t.TempDir(), EventTTL: ttl, UnsafeNoFsync: true, GCPercent: 200})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -242,7 +242,7 @@ func backupBy(command ...string) *v1alpha1.Backup {
 // The guide shows this for users who have removed the operator first.
 func TestWithoutAnOperatorTheFinalizerCanBeRemovedByHand(t *testing.T) {
 	t.Parallel()
-	c := startOwn(t)
+	c := cluster.Borrow(t)
 	s := sceneIn(t, c)
 	operator := c.StartOperator(t)
 	s.backedUp(byJob)
@@ -262,7 +262,7 @@ func TestWithoutAnOperatorTheFinalizerCanBeRemovedByHand(t *testing.T) {
 // One who takes over finds the Job that the other made.
 func TestATakeoverCreatesNoSecondJob(t *testing.T) {
 	t.Parallel()
-	c := startOwn(t)
+	c := cluster.Borrow(t)
 	s := sceneIn(t, c)
 	operator := c.StartOperator(t)
 	s.backedUp(byJob)

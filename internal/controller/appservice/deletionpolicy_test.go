@@ -11,13 +11,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
+	"github.com/bongsu-io/bongsu/internal/testing/cluster"
 )
 
 // The garbage collector would delete the objects of the app: they still have an owner
 // reference.
 func TestAnAppIsNotDeletedBeforeTheOperatorHasSeenThatItsObjectsStay(t *testing.T) {
 	t.Parallel()
-	c := startOwn(t)
+	c := cluster.Borrow(t)
 	s := sceneIn(t, c)
 	operator := c.StartOperator(t)
 	s.create("size: 1")
@@ -49,7 +50,7 @@ func TestAnAppIsNotDeletedBeforeTheOperatorHasSeenThatItsObjectsStay(t *testing.
 
 func TestAChangeToRetainDoesNotDelayTheDeletionOfANamespace(t *testing.T) {
 	t.Parallel()
-	c := startOwn(t)
+	c := cluster.Borrow(t)
 	s := sceneIn(t, c)
 	operator := c.StartOperator(t)
 	s.create("size: 1")

@@ -21,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
+	"github.com/bongsu-io/bongsu/internal/testing/cluster"
 )
 
 // restartedOnce is a check whose first failure makes a pod unhealthy. It allows one eviction per
@@ -217,7 +218,7 @@ func lost(send func() (*http.Response, error)) (*http.Response, error) {
 // Only evictions that happened, or may have, count. One per hour is allowed here.
 func TestEvictionsThatDidNotHappenDoNotCount(t *testing.T) {
 	t.Parallel()
-	c := startOwn(t)
+	c := cluster.Borrow(t)
 	answers := newEvictionAnswers()
 	c.StartOperatorThrough(t, answers.wrap)
 
@@ -257,7 +258,7 @@ func TestEvictionsThatDidNotHappenDoNotCount(t *testing.T) {
 // A blocked eviction is tried again and again, also by the next operator, and is reported once.
 func TestABlockedEvictionIsReportedOnce(t *testing.T) {
 	t.Parallel()
-	c := startOwn(t)
+	c := cluster.Borrow(t)
 	answers := newEvictionAnswers()
 	operator := c.StartOperatorThrough(t, answers.wrap)
 	s := sceneIn(t, c)

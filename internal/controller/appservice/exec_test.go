@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
+	"github.com/bongsu-io/bongsu/internal/testing/cluster"
 )
 
 // runs is a health check by a shell's command. On a busy machine, a command can take longer
@@ -245,7 +246,7 @@ func (u unreached) RoundTrip(req *http.Request) (*http.Response, error) {
 
 func TestABackupIsNotAbandonedWhileItsPodCannotBeReached(t *testing.T) {
 	t.Parallel()
-	s := sceneIn(t, startOwn(t))
+	s := sceneIn(t, cluster.Borrow(t))
 	var refused atomic.Int64
 	refused.Store(8) // two for each run, and three failures would be the end
 	s.StartOperatorThrough(t, func(next http.RoundTripper) http.RoundTripper { return unreached{next, &refused} })
@@ -263,7 +264,7 @@ func TestABackupIsNotAbandonedWhileItsPodCannotBeReached(t *testing.T) {
 func TestABackupWaitsForAPodAlthoughTheOperatorWasDown(t *testing.T) {
 	t.Parallel()
 	const limit = 30
-	s := sceneIn(t, startOwn(t))
+	s := sceneIn(t, cluster.Borrow(t))
 	operator, saved := s.StartOperator(t), file(t)
 	s.create("size: 1\n" + byHand + fmt.Sprintf("backup: {onFailure: Abandon, deadlineSeconds: %d, exec: {command: [sh, -c, %q]}}", limit, "echo saved >> "+saved))
 	pod := s.podsWithNodes(1)[0]
@@ -284,7 +285,7 @@ func TestABackupWaitsForAPodAlthoughTheOperatorWasDown(t *testing.T) {
 // A command runs at least once: again, if the operator ended before it was seen to.
 func TestATakeoverRunsTheCommandAgain(t *testing.T) {
 	t.Parallel()
-	s := sceneIn(t, startOwn(t))
+	s := sceneIn(t, cluster.Borrow(t))
 	operator := s.StartOperator(t)
 	tried, ready := file(t), file(t)
 	s.backedUp(fmt.Sprintf("\nbackup: {exec: {command: [sh, -c, %q]}}", "echo tried >> "+tried+"; until test -e "+ready+"; do sleep 1; done"))

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
+	"github.com/bongsu-io/bongsu/internal/testing/cluster"
 )
 
 // asked is an app whose pods are asked every second.
@@ -219,7 +220,7 @@ func TestReplacementsOfUnhealthyPodsAreLimited(t *testing.T) {
 // The next leader goes on from what the status says.
 func TestATakeoverRepeatsNoEvent(t *testing.T) {
 	t.Parallel()
-	s := sceneIn(t, startOwn(t))
+	s := sceneIn(t, cluster.Borrow(t))
 	operator := s.StartOperator(t)
 	_, servers := s.checked(2, 2)
 	servers[0].code.Store(http.StatusInternalServerError)

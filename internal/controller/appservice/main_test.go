@@ -17,7 +17,7 @@ func TestMain(m *testing.M) {
 // machine may be busy.
 const patience = 2 * time.Minute
 
-// startOwn starts a cluster that no other test uses, for a test that stops operators.
+// startOwn starts a cluster that no other test uses, for a test that changes roles or policies.
 func startOwn(t *testing.T) *cluster.Cluster {
 	t.Helper()
 	return cluster.Start(t, cluster.Whole(1), cluster.Exec(os.Getenv("PATH")))

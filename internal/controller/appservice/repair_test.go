@@ -17,6 +17,7 @@ import (
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/internal/controller/workload"
+	"github.com/bongsu-io/bongsu/internal/testing/cluster"
 	"github.com/bongsu-io/bongsu/pkg/diagnosis"
 )
 
@@ -158,7 +159,7 @@ func TestAChildThatLosesALabelStillBelongsToItsApp(t *testing.T) {
 // The operator must also find what lost the label of its cache while it was down.
 func TestAChildThatLosesItsLabelAndIsNoLongerWantedIsDeleted(t *testing.T) {
 	t.Parallel()
-	s := sceneIn(t, startOwn(t))
+	s := sceneIn(t, cluster.Borrow(t))
 	operator := s.StartOperator(t)
 	s.create("size: 1\nports: [{name: http, containerPort: 8080}]\ndisruptionBudget: {maxUnavailable: 1}")
 	s.awaitReady()
@@ -229,7 +230,7 @@ func TestAnAppWithoutADeploymentDoesNotDelayItsNamespace(t *testing.T) {
 // No operator acts between the change and the deletion.
 func TestTheDeletionPolicyIsThatOfTheDeletion(t *testing.T) {
 	t.Parallel()
-	c := startOwn(t)
+	c := cluster.Borrow(t)
 	s := sceneIn(t, c)
 	operator := c.StartOperator(t)
 	s.create("size: 1\ndeletionPolicy: Retain")

@@ -24,10 +24,13 @@ import (
 	"github.com/bongsu-io/bongsu/pkg/localcluster"
 )
 
+// namespacePrefix begins the names of the namespaces that Namespace creates.
+const namespacePrefix = "test-"
+
 // Namespace creates a namespace for a test. labels may be nil.
 func (c *Cluster) Namespace(t testing.TB, labels map[string]string) string {
 	t.Helper()
-	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "test-", Labels: labels}}
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: namespacePrefix, Labels: labels}}
 	if err := c.Client.Create(t.Context(), ns); err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"testing"
@@ -115,7 +116,7 @@ func start(ctx context.Context, opts ...Option) (*Cluster, error) {
 
 func startBare(ctx context.Context, opts ...Option) (*Cluster, error) {
 	silence()
-	config := localcluster.Config{UnsafeNoFsync: true}
+	config := localcluster.Config{UnsafeNoFsync: true, GCPercent: gcPercent}
 	for _, opt := range opts {
 		opt(&config)
 	}
@@ -152,11 +153,15 @@ var silence = sync.OnceFunc(func() {
 	klog.SetLogger(logr.Discard())
 })
 
-// Defaults of Eventually. The machine may be busy.
+// Defaults of Eventually. The machine may be busy. Most polls are a request, which costs CPU time
+// of the test, the API server, and etcd.
 const (
 	eventually = 3 * time.Minute
-	polling    = 25 * time.Millisecond
+	polling    = 100 * time.Millisecond
 )
+
+// gcPercent makes the garbage collection of the control plane and of the test cheaper.
+const gcPercent = 200
 
 // shared contains the cluster and the operator that the tests of a package share.
 var shared struct {
@@ -166,6 +171,9 @@ var shared struct {
 	// operator starts with the first test that needs it.
 	operator func() (*Operator, error)
 	stops    []func() error
+	// borrowed contains the clusters that no test has borrowed, with nil for those that have not
+	// started.
+	borrowed chan *Cluster
 }
 
 // Main runs the tests of a package. They may use Shared. Call it in TestMain:
@@ -174,6 +182,7 @@ var shared struct {
 func Main(m *testing.M, opts ...Option) (code int) {
 	gomega.SetDefaultEventuallyTimeout(eventually)
 	gomega.SetDefaultEventuallyPollingInterval(polling)
+	debug.SetGCPercent(gcPercent)
 	dir, err := os.MkdirTemp("", "bongsu-test-")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -182,6 +191,11 @@ func Main(m *testing.M, opts ...Option) (code int) {
 	defer func() { _ = os.RemoveAll(dir) }()
 	shared.dir, shared.opts = dir, append([]Option{In(filepath.Join(dir, "cluster"))}, opts...)
 	shared.cluster, shared.operator = sync.OnceValues(startCluster), sync.OnceValues(startOperator)
+	shared.borrowed = make(chan *Cluster, maxBorrowed)
+	for range maxBorrowed {
+		shared.borrowed <- nil
+	}
+	shared.stops = append(shared.stops, stopBorrowed)
 	defer func() {
 		for _, stop := range slices.Backward(shared.stops) {
 			if err := stop(); err != nil {
