@@ -38,6 +38,9 @@ const example = `  mkdir cache-operator && cd cache-operator
 // the flag --toolkit. Results are written to out.
 func Run(ctx context.Context, args []string, toolkit string, out io.Writer) error {
 	slog.SetLogLoggerLevel(slog.LevelWarn) // kubebuilder logs the files that it writes, but not ours
+	if err := answerFormer(args); err != nil {
+		return err
+	}
 	files := &files{dir: "."}
 	root, err := newCommand(newPlugin(ctx, toolkit, files, out))
 	if err != nil {

@@ -25,6 +25,7 @@ import (
 const (
 	toolkitModule = "github.com/bongsu-io/bongsu"
 	boilerplate   = "hack/boilerplate.go.txt" // the license in each file
+	movingPath    = "docs/from-operator-sdk.md"
 )
 
 //go:embed templates
@@ -94,9 +95,9 @@ func (c *initCommand) Scaffold(fs machinery.Filesystem) error {
 			return err
 		}
 	}
-	main, readme := &page{template: "local.tmpl"}, &page{template: "readme.tmpl"}
-	main.Path, readme.Path = filepath.Join(local, "main.go"), "README.md"
-	if err := writePages(fs, c.config, nil, main, readme); err != nil {
+	main, readme, moving := &page{template: "local.tmpl"}, &page{template: "readme.tmpl"}, &page{template: "from-operator-sdk.tmpl"}
+	main.Path, readme.Path, moving.Path = filepath.Join(local, "main.go"), "README.md", movingPath
+	if err := writePages(fs, c.config, nil, main, readme, moving); err != nil {
 		return err
 	}
 	return c.requireToolkit()
@@ -365,6 +366,8 @@ type page struct {
 	machinery.MultiGroupMixin
 	machinery.BoilerplateMixin
 	machinery.ProjectNameMixin
+	machinery.DomainMixin
+	machinery.RepositoryMixin
 	machinery.ResourceMixin
 
 	template string
