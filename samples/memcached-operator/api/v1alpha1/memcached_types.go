@@ -41,6 +41,10 @@ type MemcachedStatus struct {
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
+	// failingSince is when the present failure began. It lasts until all pods are ready.
+	// +optional
+	FailingSince metav1.Time `json:"failingSince,omitzero"`
+
 	// size is the number of pods that exist.
 	// +optional
 	Size int32 `json:"size"`

@@ -143,6 +143,31 @@ func TestMemcachedReportsAFailureOnce(t *testing.T) {
 	g.Expect(warnings(t, object)()).To(Equal([]string{"FailedToCreatePod"}), "a restart repeats no Event")
 }
 
+func TestMemcachedReportsOneFailureAndOneRecovery(t *testing.T) {
+	g := NewWithT(t)
+	g.SetDefaultEventuallyTimeout(time.Minute)
+	stop := runMemcached(t)
+	object := newMemcached(t, g)
+	normal := reasons(t, object, corev1.EventTypeNormal)
+	g.Expect(normal()).To(Equal([]string{"CreatedPod", "CreatedPod"}))
+
+	simulate := func(fault string) {
+		deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: object.Namespace, Name: object.Name}}
+		patch := `{"spec": {"template": {"metadata": {"annotations": {"` + localcluster.Simulate + `": ` + fault + `}}}}}`
+		g.Expect(k8sClient.Patch(t.Context(), deployment, client.RawPatch("application/merge-patch+json", []byte(patch)))).To(Succeed())
+	}
+	simulate(`"` + localcluster.SimulateImagePull + `"`)
+	g.Eventually(readyMemcached(t, object)).Should(HaveField("Reason", "ImagePullBackOff"), "after ErrImagePull")
+	simulate("null")
+	g.Eventually(normal).Should(ContainElement("Recovered"))
+
+	stop()
+	runMemcached(t)
+	newMemcached(t, g) // now the other object was reconciled too
+	g.Expect(warnings(t, object)()).To(Equal([]string{"ImagePullBackOff"}))
+	g.Expect(normal()).To(ConsistOf("CreatedPod", "CreatedPod", "CreatedPod", "Recovered"))
+}
+
 func TestMemcachedIsBackedUpBeforeItIsDeleted(t *testing.T) {
 	g := NewWithT(t)
 	g.SetDefaultEventuallyTimeout(time.Minute)

@@ -81,11 +81,16 @@ func startManager(t *testing.T, setUp func(ctrl.Manager) error) (stop func()) {
 
 // warnings returns the reasons of the Warning Events of an object.
 func warnings(t *testing.T, object client.Object) func() ([]string, error) {
+	return reasons(t, object, corev1.EventTypeWarning)
+}
+
+// reasons returns the reasons of the Events of an object with a type.
+func reasons(t *testing.T, object client.Object, eventType string) func() ([]string, error) {
 	return func() (reasons []string, err error) {
 		list := &eventsv1.EventList{}
 		err = k8sClient.List(t.Context(), list, client.InNamespace(object.GetNamespace()))
 		for _, e := range list.Items {
-			if e.Regarding.UID == object.GetUID() && e.Type == corev1.EventTypeWarning {
+			if e.Regarding.UID == object.GetUID() && e.Type == eventType {
 				reasons = append(reasons, e.Reason)
 			}
 		}
