@@ -11,7 +11,7 @@ require (
 	golang.org/x/mod v0.42.0
 	golang.org/x/tools v0.51.0
 	sigs.k8s.io/controller-tools v0.23.0
-	sigs.k8s.io/kubebuilder/v4 v4.10.1
+	sigs.k8s.io/kubebuilder/v4 v4.16.0
 )
 
 require (

@@ -56,6 +56,13 @@ type Event struct {
 	// Since is when the cause began, for example the transition time of a condition.
 	// Events with the same Identity and Since are one Event, even after a restart.
 	Since time.Time
+	// Time is when it happened, for example when a container ended. Default: when it is emitted.
+	// It does not distinguish Events.
+	Time time.Time
+	// Annotations are those of the Event. They do not distinguish Events. The API server accepts keys
+	// of the form of label keys, such as example.com/run, and at most 256 KiB of keys and values.
+	// Otherwise Emit returns its error Invalid. Cut texts of users, and never add data of Secrets.
+	Annotations map[string]string
 }
 
 // The operator reports each failure as an Event on the object of the user who can solve
@@ -65,6 +72,11 @@ type Event struct {
 // Recorder emits Events. It derives their names from their contents, so that the API
 // server rejects duplicates. Neither restarts nor several replicas repeat an Event.
 type Recorder struct {
+	// OnEmit is called with each Event that Emit has created, for example to log it. It is not
+	// called for Events that exist already or are refused. Set it before the first Emit. It must
+	// return soon, and be safe for concurrent use. Default: nil.
+	OnEmit func(ctx context.Context, emitted *eventsv1.Event)
+
 	client     client.Client
 	clock      clock.PassiveClock
 	controller string
@@ -101,6 +113,9 @@ func (r *Recorder) Emit(ctx context.Context, regarding client.Object, e Event) e
 	switch {
 	case err == nil:
 		logr.FromContextOrDiscard(ctx).V(1).Info("emitted event", "type", e.Type, "reason", e.Reason, "note", event.Note)
+		if r.OnEmit != nil {
+			r.OnEmit(ctx, event)
+		}
 	case apierrors.IsAlreadyExists(err):
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 		return nil
@@ -131,9 +146,13 @@ func (r *Recorder) build(regarding client.Object, e Event) (*eventsv1.Event, err
 		// By convention, Events of cluster-scoped objects are in this namespace.
 		namespace = metav1.NamespaceDefault
 	}
+	happened := e.Time
+	if happened.IsZero() {
+		happened = r.clock.Now()
+	}
 	return &eventsv1.Event{
-		ObjectMeta:          metav1.ObjectMeta{Namespace: namespace, Name: r.name(regarding, e)},
-		EventTime:           metav1.NewMicroTime(r.clock.Now()),
+		ObjectMeta:          metav1.ObjectMeta{Namespace: namespace, Name: r.name(regarding, e), Annotations: e.Annotations},
+		EventTime:           metav1.NewMicroTime(happened),
 		ReportingController: r.controller,
 		ReportingInstance:   plaintext.Cut(r.instance, 128),
 		Action:              e.Action,

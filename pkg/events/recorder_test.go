@@ -68,6 +68,8 @@ func TestEventsWithTheSameMeaningHaveTheSameName(t *testing.T) {
 		"the next repetition":    {since.Add(51 * time.Minute), base, false},
 		"another note":           {since, with(func(e *Event) { e.Note = "the channel is gone" }), false},
 		"another reason":         {since, with(func(e *Event) { e.Reason = "SecretNotFound" }), false},
+		"another time":           {since, with(func(e *Event) { e.Time = since.Add(-time.Hour) }), true},
+		"another annotation":     {since, with(func(e *Event) { e.Annotations = map[string]string{"example.com/run": "2"} }), true},
 		"it happened once again": {since, with(func(e *Event) { e.Since = since.Add(time.Minute) }), false},
 	} {
 		t.Run(title, func(t *testing.T) {

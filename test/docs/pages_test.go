@@ -62,11 +62,13 @@ func pages(t *testing.T) []string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	samples, err := filepath.Glob(filepath.Join(root, "samples", "*", "*.md"))
-	if err != nil {
-		t.Fatal(err)
+	for _, dir := range []string{"", "docs"} {
+		samples, err := filepath.Glob(filepath.Join(root, "samples", "*", dir, "*.md"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		found = append(found, samples...)
 	}
-	found = append(found, samples...)
 	err = filepath.WalkDir(filepath.Join(root, "docs"), func(path string, _ fs.DirEntry, err error) error {
 		if filepath.Ext(path) == ".md" {
 			found = append(found, path)

@@ -93,7 +93,10 @@ func TestTheCommandsOfTheDocsMakeAnOperatorWhoseTestsPass(t *testing.T) {
 	t.Run("other commands of kubebuilder work", func(t *testing.T) {
 		w.t = t
 		w.run("bongsu-sdk create api --group cache --version v1alpha1 --kind Page --port 80 --probe http")
-		w.run("bongsu-sdk create webhook --group cache --version v1alpha1 --kind Page --defaulting --programmatic-validation")
+		w.run("bongsu-sdk create webhook --group cache --version v1alpha1 --kind Page --defaulting")
+		w.run("sed -i 's|// TODO(user): fill in your defaulting logic.|obj.Spec.Size = nil // edited|' internal/webhook/v1alpha1/page_webhook.go")
+		w.run("bongsu-sdk create webhook --group cache --version v1alpha1 --kind Page --programmatic-validation")
+		w.run("grep 'obj.Spec.Size = nil // edited' internal/webhook/v1alpha1/page_webhook.go")
 		w.run("bongsu-sdk edit --multigroup=false")
 		w.run("! bongsu-sdk create api --group cache --version v1 --kind Memcached --controller=false")
 		w.run("sed -i 's/^type Memcached struct/\\/\\/ +kubebuilder:storageversion\\n&/' api/v1alpha1/memcached_types.go")

@@ -1,7 +1,6 @@
 package reconciler
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -228,17 +227,11 @@ func firstEnd(last *v1alpha1.LastFailure, since, now time.Time) *diagnosis.Cause
 
 // warning is the Warning of a cause. All stages of a failure have the same one.
 func warning(c *diagnosis.Cause) events.Event {
-	reason, wait := c.EventReason(c.Time)
-	if wait > 0 {
-		reason = c.Reason
+	e := events.OfCause(c, "Start")
+	if e.Reason == diagnosis.ReasonFailedCreate && c.Object.Kind == "StatefulSet" {
+		e.Reason, e.FinalReason = "FailedToCreatePod", "FailedToCreatePod"
 	}
-	if reason == diagnosis.ReasonFailedCreate && c.Object.Kind == "StatefulSet" {
-		reason = "FailedToCreatePod"
-	}
-	return events.Event{
-		Type: corev1.EventTypeWarning, Reason: reason, FinalReason: cmp.Or(diagnosis.LaterStage(c.Reason), reason),
-		Action: "Start", Note: c.Sentence(), Identity: c.Identity(),
-	}
+	return e
 }
 
 func fromStatus(l *v1alpha1.LastFailure) *diagnosis.Failure {

@@ -38,6 +38,9 @@ const example = `  mkdir cache-operator && cd cache-operator
 // the flag --toolkit. Results are written to out.
 func Run(ctx context.Context, args []string, toolkit string, out io.Writer) error {
 	slog.SetLogLoggerLevel(slog.LevelWarn) // kubebuilder logs the files that it writes, but not ours
+	if err := answerFormer(args); err != nil {
+		return err
+	}
 	files := &files{dir: "."}
 	root, err := newCommand(newPlugin(ctx, toolkit, files, out))
 	if err != nil {
@@ -93,6 +96,7 @@ func newCommand(ours plugin.Plugin) (*cobra.Command, error) {
 			}
 		}
 	}
+	presetFlags(root)
 	root.SilenceErrors, root.SilenceUsage = true, true
 	if alpha, _, err := root.Find([]string{"alpha"}); err == nil {
 		root.RemoveCommand(alpha) // its commands run kubebuilder, which does not know the plugin
@@ -102,6 +106,53 @@ func newCommand(ours plugin.Plugin) (*cobra.Command, error) {
 		root.SetFlagErrorFunc(flagError)
 	}
 	return root, nil
+}
+
+// refused are flags of kubebuilder that other files of the tool do not fit, by command.
+var refused = map[string][]string{
+	"init": {"namespaced"},
+	"api":  {"ssa", "controller-name"},
+	"edit": {"namespaced", "force", "license", "license-file", "owner"},
+}
+
+// presetFlags changes the flags of kubebuilder's commands. It does not ask for values that are set. The
+// tool generates code itself. Hidden flags are refused, or have no effect.
+func presetFlags(root *cobra.Command) {
+	for _, c := range []struct {
+		path            []string
+		presets, hidden []string
+	}{
+		{[]string{"init"}, []string{"fetch-deps=false"}, refused["init"]}, // the toolkit's version of controller-runtime is fetched instead
+		{[]string{"create", "api"}, []string{"resource=true", "controller=true", "make=false"}, append([]string{"make", "force"}, refused["api"]...)},
+		{[]string{"create", "webhook"}, []string{"make=false"}, []string{"make", "force"}},
+		{[]string{"edit"}, nil, refused["edit"]},
+	} {
+		command, _, err := root.Find(c.path)
+		if err != nil || command == root {
+			continue // in a directory without a project, for example
+		}
+		changeFlags(command.Flags(), c.presets, c.hidden)
+	}
+}
+
+// changeFlags sets flags, whose value becomes the default, and hides others.
+func changeFlags(flags *pflag.FlagSet, presets, hidden []string) {
+	for _, preset := range presets {
+		name, value, _ := strings.Cut(preset, "=")
+		if flags.Set(name, value) == nil {
+			flags.Lookup(name).DefValue = value
+		}
+	}
+	for _, name := range hidden {
+		if f := flags.Lookup(name); f != nil {
+			f.Hidden = true
+		}
+	}
+	for name, usage := range map[string]string{"resource": "create the types", "controller": "create the controller"} {
+		if f := flags.Lookup(name); f != nil {
+			f.Usage = usage
+		}
+	}
 }
 
 // version returns the versions of the tool and of its libraries, as go install knows them.
@@ -151,6 +202,11 @@ func findGo() error {
 
 // check returns the first mistake in a command line that kubebuilder does not find, or finds late.
 func check(c *cobra.Command) error {
+	for _, name := range refused[c.Name()] {
+		if c.Flags().Changed(name) {
+			return fmt.Errorf("bongsu-sdk does not support --%s: omit it", name)
+		}
+	}
 	if c.Name() == "init" {
 		entries, err := os.ReadDir(".")
 		if err != nil {

@@ -5,12 +5,10 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"strings"
 
 	"github.com/spf13/afero"
 	"golang.org/x/tools/imports"
 	"sigs.k8s.io/kubebuilder/v4/pkg/machinery"
-	"sigs.k8s.io/kubebuilder/v4/pkg/model/resource"
 	"sigs.k8s.io/kubebuilder/v4/pkg/plugins/golang/v4/scaffolds"
 )
 
@@ -21,7 +19,7 @@ const (
 	goImage = "golang:1.26"
 )
 
-// edit changes a file of kubebuilder. Each change must match something, unless it is optional.
+// edit changes a file of kubebuilder. Each change must match something.
 func edit(fs machinery.Filesystem, path string, changes ...change) error {
 	content, err := afero.ReadFile(fs.FS, path)
 	if err != nil {
@@ -29,7 +27,7 @@ func edit(fs machinery.Filesystem, path string, changes ...change) error {
 	}
 	text := string(content)
 	for _, c := range changes {
-		if !c.optional && !c.from.MatchString(text) {
+		if !c.from.MatchString(text) {
 			return fmt.Errorf("%s contains no %q: report this as a defect of bongsu-sdk", path, c.from)
 		}
 		text = c.from.ReplaceAllString(text, c.to)
@@ -45,9 +43,8 @@ func edit(fs machinery.Filesystem, path string, changes ...change) error {
 
 // change replaces what a pattern matches.
 type change struct {
-	from     *regexp.Regexp
-	to       string
-	optional bool
+	from *regexp.Regexp
+	to   string
 }
 
 func literal(from, to string) change {
@@ -56,11 +53,6 @@ func literal(from, to string) change {
 
 func lines(pattern, to string) change {
 	return change{from: regexp.MustCompile("(?ms)" + pattern), to: to}
-}
-
-func (c change) ifPresent() change {
-	c.optional = true
-	return c
 }
 
 // makefile runs the tests without setup-envtest, and generates as the tool does.
@@ -83,9 +75,10 @@ var mainFile = []change{
 // goVersion is for files that name an image of Go, which must not be older than go.mod demands.
 var goVersion = []change{lines(`golang:1\.\d+`, goImage)}
 
-// groupVersion silences the linter of the project. Files of kubebuilder need the deprecated type.
-var groupVersion = []change{
-	lines(`( = &scheme\.Builder{GroupVersion: GroupVersion})$`, "$1 //nolint:staticcheck // kubebuilder uses it").ifPresent(),
+// linters omits the one that a usual golangci-lint does not contain.
+var linters = []change{
+	literal("    - logcheck\n", ""),
+	lines(`^    custom:\n      logcheck:\n(        [^\n]*\n)+`, ""),
 }
 
 // envtestSuite takes the binaries of the control plane from the toolkit.
@@ -104,18 +97,4 @@ func getFirstFoundEnvTestBinaryDir() string {
 // sampleOf is valid without a field. A spec that is null is not.
 var sampleOf = []change{
 	lines(`^spec:\n  # TODO\(user\): Add fields here\n`, "spec: {} # add fields here\n"),
-}
-
-// webhookOf uses the interfaces of the present controller-runtime, which know the type of the
-// object. kubebuilder's older ones do not compile any more.
-func webhookOf(r *resource.Resource) []change {
-	object, name := "*"+r.ImportAlias()+"."+r.Kind, strings.ToLower(r.Kind)
-	return []change{
-		lines(`NewWebhookManagedBy\(mgr\)\.\s*For\((.*?)\)\.`, "NewWebhookManagedBy(mgr, $1)."),
-		lines(`^\t`+name+`, ok := (\w+)\.\([^\n]*\n\s*if !ok {.*?\n\t}\n([^\n]*)`+name+`\.GetName`, "${2}${1}.GetName").ifPresent(),
-		literal("runtime.Object", object).ifPresent(),
-		lines(`webhook\.Custom(Defaulter|Validator) =`, "admission.$1["+object+"] =").ifPresent(),
-		lines(`webhook\.Custom(Defaulter|Validator)`, "admission.$1").ifPresent(),
-		literal(`"sigs.k8s.io/controller-runtime/pkg/webhook"`, `"sigs.k8s.io/controller-runtime/pkg/webhook/admission"`).ifPresent(),
-	}
 }

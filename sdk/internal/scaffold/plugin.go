@@ -25,6 +25,7 @@ import (
 const (
 	toolkitModule = "github.com/bongsu-io/bongsu"
 	boilerplate   = "hack/boilerplate.go.txt" // the license in each file
+	movingPath    = "docs/from-operator-sdk.md"
 )
 
 //go:embed templates
@@ -78,7 +79,6 @@ on a control plane on this machine.`
 func (c *initCommand) BindFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&c.toolkit, "toolkit", c.toolkit,
 		"version or branch of "+toolkitModule+", or the directory of a checkout, which begins with . or /. $BONGSU_TOOLKIT is the default")
-	preset(fs, "fetch-deps", "false") // the toolkit's version of controller-runtime is fetched instead
 }
 
 func (c *initCommand) InjectConfig(config config.Config) error {
@@ -88,15 +88,20 @@ func (c *initCommand) InjectConfig(config config.Config) error {
 
 func (c *initCommand) Scaffold(fs machinery.Filesystem) error {
 	for path, changes := range map[string][]change{
-		"Makefile": makefile, mainPath: mainFile, "Dockerfile": goVersion, ".devcontainer/devcontainer.json": goVersion,
+		"Makefile": makefile, mainPath: mainFile, "Dockerfile": goVersion, ".devcontainer/devcontainer.json": goVersion, ".golangci.yml": linters,
 	} {
 		if err := edit(fs, path, changes...); err != nil {
 			return err
 		}
 	}
-	main, readme := &page{template: "local.tmpl"}, &page{template: "readme.tmpl"}
-	main.Path, readme.Path = filepath.Join(local, "main.go"), "README.md"
-	if err := writePages(fs, c.config, nil, main, readme); err != nil {
+	for _, path := range []string{"AGENTS.md", ".custom-gcl.yml"} { // they describe setup-envtest, and a linter that is built with a plugin
+		if err := fs.FS.Remove(path); err != nil {
+			return err
+		}
+	}
+	main, readme, moving := &page{template: "local.tmpl"}, &page{template: "readme.tmpl"}, &page{template: "from-operator-sdk.tmpl"}
+	main.Path, readme.Path, moving.Path = filepath.Join(local, "main.go"), "README.md", movingPath
+	if err := writePages(fs, c.config, nil, main, readme, moving); err != nil {
 		return err
 	}
 	return c.requireToolkit()
@@ -125,19 +130,6 @@ func goCommand(ctx context.Context, args ...string) error {
 		return fmt.Errorf("go %s: %w\n%s", strings.Join(args, " "), err, bytes.TrimSpace(out))
 	}
 	return nil
-}
-
-// preset changes the default of a flag of another plugin. kubebuilder does not ask for its value.
-func preset(fs *pflag.FlagSet, name, value string) {
-	if fs.Set(name, value) == nil {
-		fs.Lookup(name).DefValue = value
-	}
-}
-
-// withoutMake lets the tool generate code. It hides flags that are refused or have no effect.
-func withoutMake(fs *pflag.FlagSet) {
-	preset(fs, "make", "false")
-	fs.Lookup("make").Hidden, fs.Lookup("force").Hidden = true, true
 }
 
 // finish is the end of a command that adds to a project.
@@ -204,11 +196,6 @@ func (c *apiCommand) BindFlags(fs *pflag.FlagSet) {
 	fs.Int32Var(&c.page.Port, "port", 0, "port on which the container listens")
 	fs.StringVar(&c.page.Probe, "probe", "", "how the operator checks the pods: exec or http. Without --port, the command of exec is true, which always passes: replace it. By default, it does not check them")
 	fs.BoolVar(&c.page.Backup, "backup", false, "run a Job before an object is deleted")
-	preset(fs, "resource", "true")
-	preset(fs, "controller", "true")
-	fs.Lookup("resource").Usage = "create the types"
-	fs.Lookup("controller").Usage = "create the controller"
-	withoutMake(fs)
 }
 
 func (c *apiCommand) InjectConfig(config config.Config) error {
@@ -235,10 +222,6 @@ func (c *apiCommand) Scaffold(fs machinery.Filesystem) error {
 		return c.improve(fs)
 	}
 	files := c.files()
-	group := filepath.Join(filepath.Dir(files[0].GetPath()), "groupversion_info.go")
-	if err := edit(fs, group, groupVersion...); err != nil {
-		return err
-	}
 	return writePages(fs, c.config, c.resource, files...)
 }
 
@@ -310,9 +293,8 @@ type webhookCommand struct {
 	finish
 	config   config.Config
 	resource *resource.Resource
+	hasSuite bool
 }
-
-func (*webhookCommand) BindFlags(fs *pflag.FlagSet) { withoutMake(fs) }
 
 func (c *webhookCommand) InjectConfig(config config.Config) error {
 	c.config = config
@@ -324,24 +306,26 @@ func (c *webhookCommand) InjectResource(r *resource.Resource) error {
 	return nil
 }
 
-// path is the file of the webhook.
-func (c *webhookCommand) path() string {
+// suite is the file that starts the control plane for the tests of webhooks.
+func (c *webhookCommand) suite() string {
 	dir := filepath.Join("internal", "webhook")
 	if c.config.IsMultiGroup() {
 		dir = filepath.Join(dir, c.resource.Group)
 	}
-	return filepath.Join(dir, c.resource.Version, strings.ToLower(c.resource.Kind)+"_webhook.go")
+	return filepath.Join(dir, c.resource.Version, "webhook_suite_test.go")
 }
 
+func (c *webhookCommand) PreScaffold(fs machinery.Filesystem) (err error) {
+	c.hasSuite, err = afero.Exists(fs.FS, c.suite())
+	return err
+}
+
+// Scaffold changes a new suite. A present one was changed before.
 func (c *webhookCommand) Scaffold(fs machinery.Filesystem) error {
-	if err := edit(fs, c.path(), webhookOf(c.resource)...); err != nil {
-		return err
+	if c.hasSuite {
+		return nil
 	}
-	suite := filepath.Join(filepath.Dir(c.path()), "webhook_suite_test.go")
-	if exists, err := afero.Exists(fs.FS, suite); err != nil || !exists {
-		return err
-	}
-	return edit(fs, suite, envtestSuite...)
+	return edit(fs, c.suite(), envtestSuite...)
 }
 
 func (c *webhookCommand) PostScaffold() error {
@@ -365,6 +349,8 @@ type page struct {
 	machinery.MultiGroupMixin
 	machinery.BoilerplateMixin
 	machinery.ProjectNameMixin
+	machinery.DomainMixin
+	machinery.RepositoryMixin
 	machinery.ResourceMixin
 
 	template string

@@ -288,6 +288,75 @@ func TestCreatePrintsWhatItHasWrittenAndWhatToDoNext(t *testing.T) {
 	}
 }
 
+func TestAnotherWebhookOfAKindKeepsTheCodeOfTheFirst(t *testing.T) {
+	newProject(t)
+	if err := run(t, initCommandLine); err != nil {
+		t.Fatal(err)
+	}
+	const webhook = "create webhook --group cache --version v1 --kind Memcached "
+	for _, command := range []string{"create api --group cache --version v1 --kind Memcached", webhook + "--defaulting"} {
+		if err := run(t, command); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const path, edited = "internal/webhook/v1/memcached_webhook.go", "object.Spec.Image = mine // edited"
+	write(t, path, strings.Replace(read(t, path), "// TODO(user): fill in your defaulting logic.", edited, 1))
+	suite := read(t, "internal/webhook/v1/webhook_suite_test.go")
+	const types = "api/v1/memcached_types.go"
+	write(t, types, strings.Replace(read(t, types), "// +kubebuilder:subresource:status\n", "// +kubebuilder:subresource:status\n// +kubebuilder:storageversion\n", 1))
+	for _, command := range []string{
+		webhook + "--programmatic-validation", "create api --group cache --version v1beta1 --kind Memcached --controller=false", webhook + "--conversion --spoke v1beta1",
+	} {
+		if err := run(t, command); err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range []string{edited, "WithDefaulter(", "WithValidator(", ") ValidateUpdate("} {
+			if file := read(t, path); strings.Count(file, want) != 1 {
+				t.Errorf("after %s, the file does not contain %q once:\n%s", command, want, file)
+			}
+		}
+	}
+	if read(t, "internal/webhook/v1/webhook_suite_test.go") != suite {
+		t.Error("the suite was changed")
+	}
+	if spoke := read(t, "api/v1beta1/memcached_conversion.go"); !strings.Contains(spoke, ") ConvertTo(") {
+		t.Errorf("the older version is not converted:\n%s", spoke)
+	}
+	wantRefused(t, webhook+"--defaulting", "defaulting webhook already exists")
+}
+
+func TestFlagsThatTheToolDoesNotFitAreRefused(t *testing.T) {
+	newProject(t)
+	wantRefused(t, initCommandLine+" --namespaced", "does not support --namespaced: omit it")
+	if err := run(t, initCommandLine); err != nil {
+		t.Fatal(err)
+	}
+	for command, flags := range map[string][]string{
+		"create api --group cache --version v1 --kind Memcached": {"--ssa", "--controller-name=other"},
+		"edit --multigroup": {"--namespaced", "--force", "--license=none", "--owner=me"},
+	} {
+		for _, flag := range flags {
+			name, _, _ := strings.Cut(flag, "=")
+			wantRefused(t, command+" "+flag, "does not support "+name+": omit it")
+		}
+	}
+}
+
+func TestAProjectContainsNothingThatDoesNotFitTheTool(t *testing.T) {
+	newProject(t)
+	if err := run(t, initCommandLine); err != nil {
+		t.Fatal(err)
+	}
+	for path := range present(t) {
+		if base := filepath.Base(path); base == "AGENTS.md" || base == ".custom-gcl.yml" {
+			t.Errorf("the project contains %s", path)
+		}
+	}
+	if linters := read(t, ".golangci.yml"); strings.Contains(linters, "logcheck") || strings.Contains(linters, "custom:") {
+		t.Errorf("a usual golangci-lint has no such linter:\n%s", linters)
+	}
+}
+
 func TestTheHelpIsThatOfTheTool(t *testing.T) {
 	newProject(t)
 	for commandLine, want := range map[string]string{
@@ -298,7 +367,7 @@ func TestTheHelpIsThatOfTheTool(t *testing.T) {
 		if !strings.Contains(help, want) {
 			t.Errorf("%s does not contain %q:\n%s", commandLine, want, help)
 		}
-		for _, other := range []string{"prompt", "make generate", "--make", "--force", "--plugins", "frigate/"} {
+		for _, other := range []string{"prompt", "make generate", "--make", "--force", "--plugins", "frigate/", "--ssa", "--controller-name"} {
 			if strings.Contains(help, other) {
 				t.Errorf("%s contains %q:\n%s", commandLine, other, help)
 			}

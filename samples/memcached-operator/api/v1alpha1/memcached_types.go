@@ -2,6 +2,7 @@ package v1alpha1
 
 import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/bongsu-io/bongsu/pkg/finalizer"
 	"github.com/bongsu-io/bongsu/pkg/probe"
@@ -40,6 +41,10 @@ type MemcachedStatus struct {
 	// observedGeneration is the generation of the spec that this status describes.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
+	// failingSince is when the present failure began. It lasts until all pods are ready.
+	// +optional
+	FailingSince metav1.Time `json:"failingSince,omitzero"`
 
 	// size is the number of pods that exist.
 	// +optional
@@ -106,5 +111,8 @@ type MemcachedList struct {
 }
 
 func init() {
-	SchemeBuilder.Register(&Memcached{}, &MemcachedList{})
+	SchemeBuilder.Register(func(s *runtime.Scheme) error {
+		s.AddKnownTypes(SchemeGroupVersion, &Memcached{}, &MemcachedList{})
+		return nil
+	})
 }

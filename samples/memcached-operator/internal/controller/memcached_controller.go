@@ -12,7 +12,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 
 	"github.com/bongsu-io/bongsu/pkg/children"
-	"github.com/bongsu-io/bongsu/pkg/condition"
 	"github.com/bongsu-io/bongsu/pkg/events"
 	"github.com/bongsu-io/bongsu/pkg/finalizer"
 	"github.com/bongsu-io/bongsu/pkg/probe"
@@ -42,7 +41,7 @@ type MemcachedReconciler struct {
 // +kubebuilder:rbac:groups="",resources=pods/exec,verbs=get;create
 // +kubebuilder:rbac:groups=batch,resources=jobs,verbs=get;create;delete
 
-// Reconcile changes the status in memory, writes it once, and then reports a failure as an Event.
+// Reconcile changes the status in memory. report writes it once, and emits Events.
 func (r *MemcachedReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	object := &cachev1alpha1.Memcached{}
 	if err := r.Get(ctx, req.NamespacedName, object); err != nil {
@@ -66,10 +65,7 @@ func (r *MemcachedReconciler) Reconcile(ctx context.Context, req ctrl.Request) (
 		return step.Finish(0, err)
 	}
 	r.setReady(object, cause)
-	if err := condition.UpdateStatus(ctx, r.Client, before, object); err != nil {
-		return step.Finish(0, err)
-	}
-	return step.Finish(r.report(ctx, object, deployment, cause))
+	return step.Finish(r.report(ctx, before, object, deployment, cause))
 }
 
 // SetupWithManager adds the controller to the manager.

@@ -34,7 +34,7 @@ func newMemcached(t *testing.T, g *WithT) *cachev1alpha1.Memcached {
 	g.Expect(k8sClient.Create(t.Context(), namespace)).To(Succeed())
 	t.Cleanup(func() { _ = k8sClient.Delete(context.Background(), namespace) }) // the node has room for few pods
 	object := &cachev1alpha1.Memcached{ObjectMeta: metav1.ObjectMeta{Namespace: namespace.Name, Name: "sample"}}
-	object.Spec.Size = ptr.To[int32](2)
+	object.Spec.Size = new(int32(2))
 	g.Expect(k8sClient.Create(t.Context(), object)).To(Succeed())
 	g.Eventually(readyMemcached(t, object)).Should(HaveField("Status", metav1.ConditionTrue))
 	return object
@@ -59,7 +59,7 @@ func TestMemcachedRunsADeploymentThatCanBeScaled(t *testing.T) {
 	g.Expect(deployment.Spec.Template.Spec.Containers[0].Image).To(Equal("memcached"))
 
 	scale := client.MergeFrom(object.DeepCopy())
-	object.Spec.Size = ptr.To[int32](3)
+	object.Spec.Size = new(int32(3))
 	g.Expect(k8sClient.Patch(t.Context(), object, scale)).To(Succeed())
 	g.Eventually(func() (int32, error) {
 		err := k8sClient.Get(t.Context(), client.ObjectKeyFromObject(object), object)
@@ -130,7 +130,7 @@ func TestMemcachedReportsAFailureOnce(t *testing.T) {
 	quota.Spec.Hard = corev1.ResourceList{corev1.ResourcePods: resource.MustParse("0")}
 	g.Expect(k8sClient.Create(t.Context(), quota)).To(Succeed())
 	scale := client.MergeFrom(object.DeepCopy())
-	object.Spec.Size = ptr.To[int32](3)
+	object.Spec.Size = new(int32(3))
 	g.Expect(k8sClient.Patch(t.Context(), object, scale)).To(Succeed())
 	g.Eventually(warnings(t, object)).Should(Equal([]string{"FailedToCreatePod"}))
 	g.Expect(notes(t, object, "FailedToCreatePod")()).To(ConsistOf(ContainSubstring(`"none" is exceeded`)))
@@ -141,6 +141,31 @@ func TestMemcachedReportsAFailureOnce(t *testing.T) {
 	runMemcached(t)
 	newMemcached(t, g) // now the other object was reconciled too
 	g.Expect(warnings(t, object)()).To(Equal([]string{"FailedToCreatePod"}), "a restart repeats no Event")
+}
+
+func TestMemcachedReportsOneFailureAndOneRecovery(t *testing.T) {
+	g := NewWithT(t)
+	g.SetDefaultEventuallyTimeout(time.Minute)
+	stop := runMemcached(t)
+	object := newMemcached(t, g)
+	normal := reasons(t, object, corev1.EventTypeNormal)
+	g.Expect(normal()).To(Equal([]string{"CreatedPod", "CreatedPod"}))
+
+	simulate := func(fault string) {
+		deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: object.Namespace, Name: object.Name}}
+		patch := `{"spec": {"template": {"metadata": {"annotations": {"` + localcluster.Simulate + `": ` + fault + `}}}}}`
+		g.Expect(k8sClient.Patch(t.Context(), deployment, client.RawPatch("application/merge-patch+json", []byte(patch)))).To(Succeed())
+	}
+	simulate(`"` + localcluster.SimulateImagePull + `"`)
+	g.Eventually(readyMemcached(t, object)).Should(HaveField("Reason", "ImagePullBackOff"), "after ErrImagePull")
+	simulate("null")
+	g.Eventually(normal).Should(ContainElement("Recovered"))
+
+	stop()
+	runMemcached(t)
+	newMemcached(t, g) // now the other object was reconciled too
+	g.Expect(warnings(t, object)()).To(Equal([]string{"ImagePullBackOff"}))
+	g.Expect(normal()).To(ConsistOf("CreatedPod", "CreatedPod", "CreatedPod", "Recovered"))
 }
 
 func TestMemcachedIsBackedUpBeforeItIsDeleted(t *testing.T) {

@@ -41,33 +41,30 @@ func (r *MemcachedReconciler) deploy(ctx context.Context, object *cachev1alpha1.
 	if err != nil {
 		return nil, err
 	}
-	if err := r.listNodes(ctx, object, pods); err != nil {
+	if err := r.announce(ctx, object, pods); err != nil {
 		return nil, err
 	}
+	object.Status.Nodes = nil
+	for _, pod := range pods {
+		object.Status.Nodes = append(object.Status.Nodes, pod.Name)
+	}
+	slices.Sort(object.Status.Nodes)
 	object.Status.Pods = r.prober.Probe(client.ObjectKeyFromObject(object), &memcachedProbe, pods, object.Status.Pods)
 	return r.diagnose(ctx, object, found, pods)
 }
 
-// listNodes puts the names of the pods into the status, and reports each new pod as an Event. If the
-// operator is killed before it writes the status, it emits the same Event again, which has no effect.
-func (r *MemcachedReconciler) listNodes(ctx context.Context, object *cachev1alpha1.Memcached, pods []*corev1.Pod) error {
-	var nodes []string
+// announce emits an Event for each new pod. It leaves out older pods, since Emit repeats Events.
+func (r *MemcachedReconciler) announce(ctx context.Context, object *cachev1alpha1.Memcached, pods []*corev1.Pod) error {
+	var errs []error
 	for _, pod := range pods {
-		nodes = append(nodes, pod.Name)
-		if slices.Contains(object.Status.Nodes, pod.Name) {
-			continue
-		}
-		created := events.Event{
-			Type: corev1.EventTypeNormal, Reason: "CreatedPod", Action: "Reconcile",
-			Note: "created pod " + pod.Name, Identity: pod.Name, Since: pod.CreationTimestamp.Time,
-		}
-		if err := r.events.Emit(ctx, object, created); err != nil {
-			return err
+		if created := pod.CreationTimestamp.Time; time.Since(created) < events.RepeatEvery {
+			errs = append(errs, r.events.Emit(ctx, object, events.Event{
+				Type: corev1.EventTypeNormal, Reason: "CreatedPod", Action: "Reconcile",
+				Note: "created pod " + pod.Name, Identity: pod.Name, Since: created, Time: created,
+			}))
 		}
 	}
-	slices.Sort(nodes)
-	object.Status.Nodes = nodes
-	return nil
+	return errors.Join(errs...)
 }
 
 // causeOf returns the cause of an error that a user must fix. The queue retries other errors.
@@ -125,26 +122,23 @@ func (r *MemcachedReconciler) setReady(object *cachev1alpha1.Memcached, cause *d
 	condition.Set(&object.Status.Conditions, ready, clock.RealClock{})
 }
 
-// report emits the cause as an Event, once for each transition of Ready. It returns when to reconcile again.
-func (r *MemcachedReconciler) report(ctx context.Context, object *cachev1alpha1.Memcached, deployment *appsv1.Deployment, cause *diagnosis.Cause) (time.Duration, error) {
-	if cause == nil {
-		return 0, nil
+// report writes the status. It emits one Event for a failure, whatever stages it passes through, and
+// one when all pods are ready again. It returns when to reconcile again.
+func (r *MemcachedReconciler) report(ctx context.Context, before, object *cachev1alpha1.Memcached, deployment *appsv1.Deployment, cause *diagnosis.Cause) (time.Duration, error) {
+	outcome := events.Outcome{Failure: cause, Works: cause == nil, Action: "Reconcile"}
+	if cause != nil && cause.Reason == memcachedProgressing {
+		outcome.Failure = nil
+	} else if cause != nil && cause.Object.Kind == "Deployment" && failedToCreatePod(deployment) {
+		outcome.Failure = new(*cause)
+		outcome.Failure.Reason = "FailedToCreatePod"
 	}
-	if cause.Reason == memcachedProgressing {
-		return 10 * time.Second, nil // a pod that never becomes ready does not change
-	}
-	reason, wait := cause.EventReason(time.Now())
-	if wait > 0 {
-		return wait, nil
-	}
-	if cause.Object.Kind == "Deployment" && failedToCreatePod(deployment) {
-		reason = "FailedToCreatePod"
-	}
-	since := meta.FindStatusCondition(object.Status.Conditions, "Ready").LastTransitionTime.Time
-	err := r.events.Emit(ctx, object, events.Event{
-		Type: corev1.EventTypeWarning, Reason: reason, Action: "Reconcile", Note: cause.Sentence(), Identity: cause.Identity(), Since: since,
+	again, err := r.events.Report(ctx, object, &object.Status.FailingSince, outcome, func(ctx context.Context) error {
+		return condition.UpdateStatus(ctx, r.Client, before, object)
 	})
-	return step.Sooner(r.events.NextRepeat(since), 10*time.Second), err
+	if cause != nil { // a pod that never becomes ready does not change
+		again = step.Sooner(again, 10*time.Second)
+	}
+	return again, err
 }
 
 // failedToCreatePod reports whether the ReplicaSet cannot create a pod.

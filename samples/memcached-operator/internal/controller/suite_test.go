@@ -10,7 +10,6 @@ import (
 	eventsv1 "k8s.io/api/events/v1"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
-	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/config"
@@ -55,7 +54,7 @@ func TestMain(m *testing.M) {
 func startManager(t *testing.T, setUp func(ctrl.Manager) error) (stop func()) {
 	t.Helper()
 	mgr, err := ctrl.NewManager(cfg, ctrl.Options{
-		Scheme: scheme.Scheme, Metrics: metricsserver.Options{BindAddress: "0"}, Controller: config.Controller{SkipNameValidation: ptr.To(true)},
+		Scheme: scheme.Scheme, Metrics: metricsserver.Options{BindAddress: "0"}, Controller: config.Controller{SkipNameValidation: new(true)},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -81,11 +80,16 @@ func startManager(t *testing.T, setUp func(ctrl.Manager) error) (stop func()) {
 
 // warnings returns the reasons of the Warning Events of an object.
 func warnings(t *testing.T, object client.Object) func() ([]string, error) {
+	return reasons(t, object, corev1.EventTypeWarning)
+}
+
+// reasons returns the reasons of the Events of an object with a type.
+func reasons(t *testing.T, object client.Object, eventType string) func() ([]string, error) {
 	return func() (reasons []string, err error) {
 		list := &eventsv1.EventList{}
 		err = k8sClient.List(t.Context(), list, client.InNamespace(object.GetNamespace()))
 		for _, e := range list.Items {
-			if e.Regarding.UID == object.GetUID() && e.Type == corev1.EventTypeWarning {
+			if e.Regarding.UID == object.GetUID() && e.Type == eventType {
 				reasons = append(reasons, e.Reason)
 			}
 		}
