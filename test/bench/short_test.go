@@ -13,5 +13,5 @@ func scaled(all int) int {
 	return all
 }
 
-// exceeds reports whether a time is beyond its limit. With -short, it is too inexact to tell.
+// exceeds reports whether a time is beyond its limit. With -short, no time is exact enough.
 func exceeds[T cmp.Ordered](measured, limit T) bool { return !testing.Short() && measured > limit }

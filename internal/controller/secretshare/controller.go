@@ -75,8 +75,8 @@ type Dependencies struct {
 	Protected []string
 	// Only are the namespaces of sources and targets; none means all.
 	Only []string
-	// RemovalDelay is how long an unwanted copy stays at least, so that a rule that is created just
-	// after another one was deleted can take over its copies.
+	// RemovalDelay is how long an unwanted copy stays at least. A rule that is created just after
+	// another one was deleted can then take over its copies.
 	RemovalDelay time.Duration
 	// Clock gives the times of Events and conditions.
 	Clock clock.PassiveClock

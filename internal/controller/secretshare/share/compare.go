@@ -66,8 +66,8 @@ func isAdopted(live, want *corev1.Secret) bool {
 }
 
 // isTakenBack reports whether a Secret was released by the rule of the wanted copy, and would not
-// lose what someone has changed since. The fields' managers decide, whatever the content is: if equal
-// content decided, it would tell a tenant whether a guessed value is right.
+// lose what someone has changed since. The managers of the fields decide, whatever the content is.
+// Otherwise, tenants could find out whether a guessed value is right.
 func isTakenBack(live, want *corev1.Secret) bool {
 	return IsReleased(live, want) && live.Type == typeOf(want) && !isEdited(live, want)
 }

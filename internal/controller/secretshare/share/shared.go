@@ -5,10 +5,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Rules of the same kind can want the same copy, for example while a rule gets another name: the new
-// rule exists before the old one is deleted. One of them owns the copy. The other ones count it as
-// theirs, and the oldest of them takes it over when its owner no longer wants it. The content of
-// Secrets decides nothing here: it would tell a tenant whether a guessed value is right.
+// Rules of the same kind can want the same copy. For example, a rule gets another name: the new rule
+// exists before the old one is deleted. One of them owns the copy. The others count it as theirs, and
+// the oldest of them takes it over when its owner no longer wants it. The content of Secrets decides
+// nothing here, because tenants could find out whether a guessed value is right.
 
 // WantsLike reports whether the plan wants this copy, and whether another rule would make the same
 // copy of the source. A SecretShare makes the same copy only as another one in its namespace.
