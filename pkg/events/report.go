@@ -5,12 +5,11 @@ import (
 	"context"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bongsu-io/bongsu/pkg/diagnosis"
-
-	corev1 "k8s.io/api/core/v1"
 )
 
 // ReasonRecovered is the reason of the Event that an object works again.

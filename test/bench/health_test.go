@@ -21,6 +21,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/bongsu-io/bongsu/internal/controller/appservice/health"
+	"github.com/bongsu-io/bongsu/internal/testing/size"
 	"github.com/bongsu-io/bongsu/pkg/healthcheck"
 	"github.com/bongsu-io/bongsu/pkg/probe"
 )
@@ -32,7 +33,7 @@ const (
 	checkPeriod  = 10 * time.Second
 	// checksMeasured is the time of the measurement. It covers several periods, because
 	// lateness is relative to the least late check of a pod.
-	checksMeasured, shortChecksMeasured = 60 * time.Second, 30 * time.Second
+	checksMeasured = 60 * time.Second
 	// checksAtOnce is the limit of parallel checks in the controller of AppServices.
 	checksAtOnce = 512
 	// latenessLimit is the limit for the lateness of 99% of the checks.
@@ -46,10 +47,7 @@ const (
 // run in the process of the benchmark. So do the servers that stand in for pods, whose cost
 // is part of the result.
 func BenchmarkHealthChecks(b *testing.B) {
-	pods, measured := scaled(checkedPods), checksMeasured
-	if testing.Short() {
-		measured = shortChecksMeasured
-	}
+	pods := size.Scaled(checkedPods)
 	for b.Loop() {
 		h := newHealthBench(b, pods)
 		ctx, stop := context.WithCancel(b.Context())
@@ -59,7 +57,7 @@ func BenchmarkHealthChecks(b *testing.B) {
 		go func() { ended <- h.pool.Start(ctx) }()
 		time.Sleep(checkPeriod) // until each has been checked
 		used, began := cpuTime(b), time.Now()
-		time.Sleep(measured)
+		time.Sleep(checksMeasured)
 		cores := (cpuTime(b) - used).Seconds() / time.Since(began).Seconds()
 		after := memoryOf(b, os.Getpid())
 		stop()
@@ -207,7 +205,7 @@ func (h *healthBench) report(b *testing.B, cores float64, grown int64) {
 	b.ReportMetric(float64(missed), "left-out")
 	b.ReportMetric(float64(grown)/(1<<20), "MB")
 	b.ReportMetric(0, "ns/op")
-	if exceeds(p99, latenessLimit) || exceeds(cores, coresLimit) {
+	if size.Exceeds(p99, latenessLimit) || size.Exceeds(cores, coresLimit) {
 		b.Errorf("p99 of the lateness is %v and checks use %.2f cores, want at most %v and %v", p99, cores, latenessLimit, coresLimit)
 	}
 }

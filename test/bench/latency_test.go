@@ -23,6 +23,7 @@ import (
 	"github.com/bongsu-io/bongsu/internal/alarm/message"
 	"github.com/bongsu-io/bongsu/internal/testing/cluster"
 	"github.com/bongsu-io/bongsu/internal/testing/sink"
+	"github.com/bongsu-io/bongsu/internal/testing/size"
 )
 
 const (
@@ -77,7 +78,7 @@ func writeSteadily(b *testing.B, clientset kubernetes.Interface, namespace strin
 	var group errgroup.Group
 	group.SetLimit(writers)
 	begin := time.Now()
-	for i := range scaled(steadyRate * int(steadyFor/time.Second)) {
+	for i := range size.Scaled(steadyRate * int(steadyFor/time.Second)) {
 		time.Sleep(time.Until(begin.Add(time.Duration(i) * time.Second / steadyRate)))
 		group.Go(func() error {
 			event := podEvent(namespace, fmt.Sprint("steady-", i), "BackOff")
@@ -116,7 +117,7 @@ func reportLatency(b *testing.B, created map[string]time.Time, received []sink.R
 	b.ReportMetric(arrived/offered, "arrived/created")
 	b.ReportMetric(deliveredShare, "limit")
 	b.ReportMetric(0, "ns/op")
-	if exceeds(deliveredShare*offered, arrived) {
+	if size.Exceeds(deliveredShare*offered, arrived) {
 		b.Errorf("%.0f Events per second were created and %.0f arrived, want at least %v of them; p50 %v, p99 %v",
 			offered, arrived, deliveredShare, took[len(took)/2], took[len(took)*99/100])
 	}

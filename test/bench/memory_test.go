@@ -21,6 +21,7 @@ import (
 	"github.com/bongsu-io/bongsu/internal/alarm/checkpoint"
 	"github.com/bongsu-io/bongsu/internal/testing/binary"
 	"github.com/bongsu-io/bongsu/internal/testing/cluster"
+	"github.com/bongsu-io/bongsu/internal/testing/size"
 )
 
 const (
@@ -44,7 +45,7 @@ const (
 func BenchmarkMemory(b *testing.B) {
 	c := cluster.Start(b)
 	createAlarms(b, c)
-	createEvents(b, c, "seed", scaled(liveEvents))
+	createEvents(b, c, "seed", size.Scaled(liveEvents))
 	bongsu, dataDir := binary.Operator(b, b.TempDir()), b.TempDir()
 	for _, phase := range []struct {
 		name string

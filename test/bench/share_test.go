@@ -21,6 +21,7 @@ import (
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/internal/testing/binary"
 	"github.com/bongsu-io/bongsu/internal/testing/cluster"
+	"github.com/bongsu-io/bongsu/internal/testing/size"
 )
 
 const (
@@ -47,13 +48,13 @@ const (
 // twice as long. The benchmark also measures how long a new namespace waits for its copy.
 func BenchmarkSecretFanOut(b *testing.B) {
 	for _, n := range []int{1000, 5000} {
-		n = scaled(n)
+		n = size.Scaled(n)
 		b.Run(fmt.Sprintf("namespaces=%d", n), func(b *testing.B) {
 			f := newFanOut(b, n)
-			rounds := max(1, scaled(3000)/n)
+			rounds := max(1, size.Scaled(3000)/n)
 			b.Run("created", func(b *testing.B) { f.compare(b, rounds, f.create) })
 			b.Run("updated", func(b *testing.B) { f.compare(b, rounds, f.update) })
-			if n == scaled(1000) {
+			if n == size.Scaled(1000) {
 				b.Run("namespace", f.newNamespaces)
 			}
 		})
@@ -134,7 +135,7 @@ func (f *fanOut) compare(b *testing.B, rounds int, do func(b *testing.B, round i
 		b.ReportMetric(ratio, "times-floor")
 		b.ReportMetric(fanOutLimit, "limit")
 		b.ReportMetric(0, "ns/op")
-		if exceeds(ratio, fanOutLimit) {
+		if size.Exceeds(ratio, fanOutLimit) {
 			b.Errorf("the operator takes %.2f times as long as the baseline, want at most %v", ratio, fanOutLimit)
 		}
 	}
@@ -206,7 +207,7 @@ func (f *fanOut) newNamespaces(b *testing.B) {
 		shared := f.secret(b, f.source, "newcomers")
 		shared.Type = sharedType
 		f.timed(b, shared.Name, func() { must(b, f.Client.Create(b.Context(), shared)) })
-		for i := range scaled(newcomers) {
+		for i := range size.Scaled(newcomers) {
 			name := fmt.Sprint("newcomer-", i)
 			began := time.Now()
 			served := f.seen.await(shared.Name, value(b), len(f.namespaces)+1)
@@ -328,7 +329,7 @@ func BenchmarkSecretMemory(b *testing.B) {
 		"source: {namespace: "+source+", names: [shared]}\ntargets: {namespaceSelector: {matchLabels: {bench: target}}}")))
 	bongsu := binary.Operator(b, b.TempDir())
 	var without memory
-	for _, secrets := range []int{0, scaled(bystanders)} {
+	for _, secrets := range []int{0, size.Scaled(bystanders)} {
 		createBystanders(b, c, secrets)
 		b.Run(fmt.Sprintf("secrets=%d", secrets), func(b *testing.B) {
 			for b.Loop() {

@@ -22,6 +22,7 @@ import (
 	"github.com/bongsu-io/bongsu/internal/testing/audit"
 	"github.com/bongsu-io/bongsu/internal/testing/binary"
 	"github.com/bongsu-io/bongsu/internal/testing/cluster"
+	"github.com/bongsu-io/bongsu/internal/testing/size"
 )
 
 const (
@@ -54,7 +55,7 @@ type startup struct {
 // operator runs as a separate process. run also measures the operator's requests per object
 // until it is idle, and its memory.
 func (u *startup) run(b *testing.B) {
-	n := scaled(startedObjects)
+	n := size.Scaled(startedObjects)
 	c := cluster.Start(b, cluster.Whole(2*n/podsPerNode+1))
 	ready := watchReady(b, c, u.watched...)
 	for b.Loop() {
@@ -86,7 +87,7 @@ func (u *startup) checkLimits(b *testing.B, ratio, perObject float64) {
 	b.ReportMetric(u.timeLimit, "limit")
 	b.ReportMetric(perObject, "requests/"+u.name)
 	b.ReportMetric(u.requestsLimit, "requests-limit")
-	if exceeds(ratio, u.timeLimit) {
+	if size.Exceeds(ratio, u.timeLimit) {
 		b.Errorf("the operator takes %.2f times as long as the baseline, want at most %v", ratio, u.timeLimit)
 	}
 	if perObject > u.requestsLimit {

@@ -27,8 +27,9 @@ e2e-controllers: controlplane ## Run random sequences of operations on notebooks
 	@go run ./hack/test -timeout 0 ./test/sequence/controllers -sequence.seeds=0 -sequence.for=3m $(ARGS)
 
 .PHONY: e2e-bench
-e2e-bench: controlplane ## Run each benchmark once, most of them smaller, to see that it works
-	go test -short -run '^$$' -bench . -benchtime 1x -timeout 20m -p 1 $(BENCH_PKG)
+e2e-bench: export BONGSU_TEST_SIZE := e2e
+e2e-bench: controlplane ## Run each benchmark once, the large ones a tenth, to see that it works
+	go test -run '^$$' -bench . -benchtime 1x -timeout 20m -p 1 $(BENCH_PKG)
 
 .PHONY: e2e-helm
 e2e-helm: controlplane ## Install, upgrade and remove the chart with Helm

@@ -26,6 +26,7 @@ import (
 	"github.com/bongsu-io/bongsu/internal/alarm/source"
 	"github.com/bongsu-io/bongsu/internal/kube"
 	"github.com/bongsu-io/bongsu/internal/testing/eventstream"
+	"github.com/bongsu-io/bongsu/internal/testing/size"
 )
 
 // benchEvents is the number of Events, in 100 namespaces. Ten alarms match 2 % of them; all
@@ -56,7 +57,7 @@ func BenchmarkSourceAndMatch(b *testing.B) {
 // -bench excluded.
 func checkRatio(b *testing.B, what string, rate, base, limit float64) {
 	b.Helper()
-	if rate > 0 && base > 0 && rate < limit*base {
+	if rate > 0 && base > 0 && size.Exceeds(limit*base, rate) {
 		b.Errorf("%s: %.2f of the rate, the limit is %.2f", what, rate/base, limit)
 	}
 }
@@ -149,10 +150,10 @@ const benchGroupAlarms, benchGroupBatch = 100, 100
 func BenchmarkGroups(b *testing.B) {
 	for _, kind := range []string{"groups", "windows"} {
 		rates := map[int]float64{}
-		for _, open := range []int{100, 10_000, 100_000} {
+		for _, open := range []int{100, size.Scaled(10_000), size.Scaled(100_000)} {
 			b.Run(fmt.Sprintf("%s=%d", kind, open), func(b *testing.B) { rates[open] = benchOpen(b, kind, open) })
 		}
-		checkRatio(b, "100,000 "+kind+" compared to 100", rates[100_000], rates[100], 1.0/3)
+		checkRatio(b, "100,000 "+kind+" compared to 100", rates[size.Scaled(100_000)], rates[100], 1.0/3)
 	}
 }
 

@@ -25,6 +25,7 @@ import (
 	"github.com/bongsu-io/bongsu/internal/alarm/outbox"
 	"github.com/bongsu-io/bongsu/internal/alarm/source"
 	"github.com/bongsu-io/bongsu/internal/testing/eventstream"
+	"github.com/bongsu-io/bongsu/internal/testing/size"
 )
 
 // manyEvents is the number of live Events of BenchmarkManyLiveEvents. manyLimit is the limit
@@ -59,7 +60,7 @@ func BenchmarkManyLiveEvents(b *testing.B) {
 		b.Run(phase, func(b *testing.B) {
 			server.expired = phase == "position=expired"
 			for b.Loop() {
-				m := server.measure(b, cfg, manyEvents, dir)
+				m := server.measure(b, cfg, size.Scaled(manyEvents), dir)
 				b.ReportMetric(float64(baseline)/(1<<20), "baseline-MB")
 				b.ReportMetric(float64(m.resident)/(1<<20), "MB")
 				b.ReportMetric(float64(m.peak)/(1<<20), "peak-MB")
@@ -67,7 +68,7 @@ func BenchmarkManyLiveEvents(b *testing.B) {
 					b.Errorf("the process needs %d MB, the limit is %d MB", m.peak>>20, manyLimit>>20)
 				}
 			}
-			b.ReportMetric(float64(manyEvents*b.N)/b.Elapsed().Seconds(), "events/s")
+			b.ReportMetric(float64(size.Scaled(manyEvents)*b.N)/b.Elapsed().Seconds(), "events/s")
 			b.ReportMetric(0, "ns/op")
 		})
 	}
@@ -87,7 +88,7 @@ func BenchmarkTakeover(b *testing.B) {
 	b.Setenv(benchReplay, "true")
 	baseline := server.measure(b, cfg, 10, b.TempDir()).peak
 	for b.Loop() {
-		m := server.measure(b, cfg, replayedEvents, b.TempDir())
+		m := server.measure(b, cfg, size.Scaled(replayedEvents), b.TempDir())
 		b.ReportMetric(float64(baseline)/(1<<20), "baseline-MB")
 		b.ReportMetric(float64(m.peak)/(1<<20), "peak-MB")
 		b.ReportMetric(m.took.Seconds(), "s/takeover")

@@ -31,6 +31,7 @@ import (
 	"github.com/bongsu-io/bongsu/internal/alarm/objects"
 	"github.com/bongsu-io/bongsu/internal/alarm/outbox"
 	"github.com/bongsu-io/bongsu/internal/kube"
+	"github.com/bongsu-io/bongsu/internal/testing/size"
 )
 
 const (
@@ -87,14 +88,14 @@ func BenchmarkChanges(b *testing.B) {
 // BenchmarkFirstSync measures the first list of 50,000 pods with 1,000 alarms, until all baselines
 // are on disk. It compares it with the same list with the dynamic client of client-go.
 func BenchmarkFirstSync(b *testing.B) {
-	server := newObjectServer(b, 0, manyPods)
+	server := newObjectServer(b, 0, size.Scaled(manyPods))
 	var bare float64
 	b.Run("alarms=list", func(b *testing.B) {
 		var listed time.Duration
 		for b.Loop() {
 			listed += server.listPods(b)
 		}
-		bare = reportObjects(b, manyPods, listed)
+		bare = reportObjects(b, size.Scaled(manyPods), listed)
 	})
 	b.Run(fmt.Sprintf("alarms=%d", manyAlarms), func(b *testing.B) {
 		alarms := benchChanges(b, manyAlarms, false)
@@ -106,7 +107,7 @@ func BenchmarkFirstSync(b *testing.B) {
 			listed += time.Since(begun)
 			r.stop(b)
 		}
-		rate := reportObjects(b, manyPods, listed)
+		rate := reportObjects(b, size.Scaled(manyPods), listed)
 		b.ReportMetric(bare/rate, "x-list")
 		checkRatio(b, "the first list with 1,000 alarms compared to a bare list", rate, bare, 0.5)
 	})
@@ -121,7 +122,7 @@ func BenchmarkObjectsMemory(b *testing.B) {
 		readObjects(b, address, os.Getenv(benchDir))
 		return
 	}
-	server := newObjectServer(b, manyDeployments, manyPods)
+	server := newObjectServer(b, size.Scaled(manyDeployments), size.Scaled(manyPods))
 	close(server.begin)
 	measure := func(alarms, live int, dir string) measurement {
 		return measureProcess(b, "BenchmarkObjectsMemory", live,
@@ -131,7 +132,7 @@ func BenchmarkObjectsMemory(b *testing.B) {
 	for _, phase := range []string{"start=first", "start=again"} {
 		b.Run(phase, func(b *testing.B) {
 			for b.Loop() {
-				m := measure(manyAlarms, manyDeployments+manyPods, dir)
+				m := measure(manyAlarms, size.Scaled(manyDeployments+manyPods), dir)
 				b.ReportMetric(float64(baseline)/(1<<20), "baseline-MB")
 				b.ReportMetric(float64(m.resident)/(1<<20), "MB")
 				b.ReportMetric(float64(m.peak)/(1<<20), "peak-MB")

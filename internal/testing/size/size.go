@@ -1,6 +1,6 @@
 // Package size makes tests smaller where they run often. make test runs the smallest size, make
 // test-e2e a larger one, and make soak everything, for hours. A test that is smaller reports it as a
-// measurement, which make test prints at its end.
+// measurement, which make test prints at its end. Benchmarks are smaller only in make test-e2e.
 package size
 
 import (
