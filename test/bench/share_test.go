@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
+	"github.com/bongsu-io/bongsu/internal/controller/secretshare/share"
 	"github.com/bongsu-io/bongsu/internal/testing/binary"
 	"github.com/bongsu-io/bongsu/internal/testing/cluster"
 	"github.com/bongsu-io/bongsu/internal/testing/size"
@@ -166,10 +167,17 @@ func (f *fanOut) secret(b *testing.B, namespace, name string) *corev1.Secret {
 	}
 }
 
+// copy returns a Secret with the marks of a copy, which the operator's account may create.
+func (f *fanOut) copy(b *testing.B, namespace, name string) *corev1.Secret {
+	secret := f.secret(b, namespace, name)
+	secret.Annotations = map[string]string{share.AnnotationRuleUID: "floor", share.AnnotationSourceUID: "floor"}
+	return secret
+}
+
 func (f *fanOut) create(b *testing.B, round int) (baseline, operator func()) {
 	baseline = func() {
 		each(b, baselineWriters, f.namespaces, func(namespace string) error {
-			return f.client.Create(b.Context(), f.secret(b, namespace, fmt.Sprint("floor-", round)))
+			return f.client.Create(b.Context(), f.copy(b, namespace, fmt.Sprint("floor-", round)))
 		})
 	}
 	return baseline, func() {
