@@ -3,7 +3,6 @@ package diagnosis
 import (
 	"errors"
 	"net/http"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -16,14 +15,14 @@ import (
 // Prefixes that controllers and the API server write before the reason. The first two
 // capture the name of the pod.
 var (
-	creatingPrefix      = regexp.MustCompile(`^(?:Error creating(?: job)?: |Failed to create new replica set "[^"]*": |[Cc]reate (?:Claim \S+ for )?Pod (\S+) in StatefulSet \S+ failed error: )`)
-	forbiddenPrefix     = regexp.MustCompile(`^[\w.]+ "[^"]*" is forbidden: `)
-	invalidPrefix       = regexp.MustCompile(`^[\w.]+ "[^"]*" is invalid: `)
-	deletingPrefix      = regexp.MustCompile(`^(?:Error deleting: |Deleted job: |[Dd]elete Pod (\S+) in StatefulSet \S+ failed error: )`)
-	creatingClaimPrefix = regexp.MustCompile(`^failed to create PVC (\S+?): `)
+	creatingPrefix      = compile(`^(?:Error creating(?: job)?: |Failed to create new replica set "[^"]*": |[Cc]reate (?:Claim \S+ for )?Pod (\S+) in StatefulSet \S+ failed error: )`)
+	forbiddenPrefix     = compile(`^[\w.]+ "[^"]*" is forbidden: `)
+	invalidPrefix       = compile(`^[\w.]+ "[^"]*" is invalid: `)
+	deletingPrefix      = compile(`^(?:Error deleting: |Deleted job: |[Dd]elete Pod (\S+) in StatefulSet \S+ failed error: )`)
+	creatingClaimPrefix = compile(`^failed to create PVC (\S+?): `)
 )
 
-var quotaExceeded = regexp.MustCompile(`exceeded quota: (\S+), requested: (\S+), used: (\S+), limited: (\S+)`)
+var quotaExceeded = compile(`exceeded quota: (\S+), requested: (\S+), used: (\S+), limited: (\S+)`)
 
 // creationRule matches a rejection by the API server.
 type creationRule struct {
@@ -32,103 +31,103 @@ type creationRule struct {
 }
 
 var creationRules = []creationRule{
-	{rule{regexp.MustCompile(`cannot be fulfilled on resourcequotas "([^"]+)": the object has been modified`),
+	{rule{compile(`cannot be fulfilled on resourcequotas "([^"]+)": the object has been modified`),
 		`the usage of ResourceQuota "${1}" changed at the same moment`, "wait for the next attempt", true}, ReasonFailedCreate},
-	{rule{regexp.MustCompile(`(?:add|replace|remove|test) operation does not apply: (.*)`),
+	{rule{compile(`(?:add|replace|remove|test) operation does not apply: (.*)`),
 		"the change that a mutating webhook or policy makes does not fit it: ${1}", "ask the cluster's administrator to check the mutating webhooks and policies", false}, ReasonFailedCreate},
-	{rule{regexp.MustCompile(`\bPod "[^"]*" is invalid: metadata\.labels: Invalid value: ("[^"]*"): must be no more than 63`),
+	{rule{compile(`\bPod "[^"]*" is invalid: metadata\.labels: Invalid value: ("[^"]*"): must be no more than 63`),
 		"a label that its controller sets is longer than 63 characters: ${1}", "use a shorter name for the object", false}, ReasonFailedCreate},
-	{rule{regexp.MustCompile(`cannot set blockOwnerDeletion`),
+	{rule{compile(`cannot set blockOwnerDeletion`),
 		"its controller may not update the finalizers of the object that owns it", "ask the cluster's administrator to add this permission to the role of the controller", false}, ReasonFailedCreate},
-	{rule{regexp.MustCompile(`ValidatingAdmissionPolicy '([^']+)'(?: with binding '[^']+')? denied request: (expression .* resulted in error: .*)`),
+	{rule{compile(`ValidatingAdmissionPolicy '([^']+)'(?: with binding '[^']+')? denied request: (expression .* resulted in error: .*)`),
 		`admission policy "${1}" fails, and then forbids it: ${2}`, "ask the cluster's administrator to correct the policy; to avoid the error, set the field that it reads", false}, ReasonAdmissionDenied},
-	{rule{regexp.MustCompile(`ValidatingAdmissionPolicy '([^']+)'(?: with binding '[^']+')? denied request: failed to configure \w+: (.* not yet synced .*)`),
+	{rule{compile(`ValidatingAdmissionPolicy '([^']+)'(?: with binding '[^']+')? denied request: failed to configure \w+: (.* not yet synced .*)`),
 		`admission policy "${1}" cannot be evaluated yet: ${2}`, "wait", true}, ReasonFailedCreate},
-	{rule{regexp.MustCompile(`ValidatingAdmissionPolicy '([^']+)'(?: with binding '[^']+')? denied request: failed to configure \w+: (.*)`),
+	{rule{compile(`ValidatingAdmissionPolicy '([^']+)'(?: with binding '[^']+')? denied request: failed to configure \w+: (.*)`),
 		`admission policy "${1}" cannot be evaluated, and then forbids it: ${2}`, "ask the cluster's administrator to correct the policy or its binding", false}, ReasonAdmissionDenied},
-	{rule{regexp.MustCompile(`admission webhook "([^"]+)" denied the request:? ?(.*\b(?:dial tcp|i/o timeout|timed out|context deadline exceeded|context canceled|connection refused|server misbehaving)\b.*)`),
+	{rule{compile(`admission webhook "([^"]+)" denied the request:? ?(.*\b(?:dial tcp|i/o timeout|timed out|context deadline exceeded|context canceled|connection refused|server misbehaving)\b.*)`),
 		`admission webhook "${1}" could not check it: ${2}`, administratorLater, true}, ReasonFailedCreate},
-	{rule{regexp.MustCompile(`status unknown for quota: ([^,\s]+)`),
+	{rule{compile(`status unknown for quota: ([^,\s]+)`),
 		`the usage of ResourceQuota "${1}" is not known yet`, "wait", true}, ReasonFailedCreate},
-	{rule{regexp.MustCompile(`insufficient quota to consume: (.*)`),
+	{rule{compile(`insufficient quota to consume: (.*)`),
 		"no ResourceQuota of the namespace allows ${1}", "remove it from resources, or ask the cluster's administrator for a quota", false}, ReasonAdmissionDenied},
-	{rule{regexp.MustCompile(`insufficient quota to match these scopes: (.*)`),
+	{rule{compile(`insufficient quota to match these scopes: (.*)`),
 		"no ResourceQuota of the namespace allows it: ${1}", "change what the scope names, for example priorityClassName, or ask the cluster's administrator for a quota", false}, ReasonAdmissionDenied},
-	{rule{regexp.MustCompile(`Request entity too large: limit is (\d+)`),
+	{rule{compile(`Request entity too large: limit is (\d+)`),
 		"the request is larger than the limit of ${1} bytes", "make the spec smaller", false}, ReasonFailedCreate},
-	{rule{regexp.MustCompile(`^object is being deleted: `),
+	{rule{compile(`^object is being deleted: `),
 		"the earlier object of its name is still being deleted", "wait until it is gone", true}, ReasonFailedCreate},
-	{rule{regexp.MustCompile(`pod node label selector (?:labels )?conflicts? with its namespace`),
+	{rule{compile(`pod node label selector (?:labels )?conflicts? with its namespace`),
 		"its nodeSelector contradicts that of the namespace", "correct nodeSelector, or ask the cluster's administrator", false}, ReasonAdmissionDenied},
-	{rule{regexp.MustCompile(`pod tolerations .* conflict with its \w+ whitelist`),
+	{rule{compile(`pod tolerations .* conflict with its \w+ whitelist`),
 		"the namespace does not allow its tolerations", "remove tolerations, or ask the cluster's administrator", false}, ReasonAdmissionDenied},
-	{rule{regexp.MustCompile(`.* is not allowed because service account \S+ does not reference that (?:secret|imagePullSecret)`),
+	{rule{compile(`.* is not allowed because service account \S+ does not reference that (?:secret|imagePullSecret)`),
 		"${0}", "add the Secret to secrets or imagePullSecrets of the service account, or do not use it", false}, ReasonAdmissionDenied},
-	{rule{regexp.MustCompile(`integer value of priority .* must not be provided`),
+	{rule{compile(`integer value of priority .* must not be provided`),
 		"its spec.priority differs from that of its PriorityClass", "remove spec.priority", false}, ReasonAdmissionDenied},
-	{rule{regexp.MustCompile(`Overhead doesn't match RuntimeClass's defined Overhead`),
+	{rule{compile(`Overhead doesn't match RuntimeClass's defined Overhead`),
 		"its spec.overhead differs from that of its RuntimeClass", "remove spec.overhead", false}, ReasonAdmissionDenied},
-	{rule{regexp.MustCompile(`^conflict: \S+ = \S+; \S+ = `),
+	{rule{compile(`^conflict: \S+ = \S+; \S+ = `),
 		"its nodeSelector contradicts that of its RuntimeClass", "correct nodeSelector, or use another RuntimeClass", false}, ReasonAdmissionDenied},
-	{rule{regexp.MustCompile(`has TopologyKey (\S+) but only key (\S+) is allowed`),
+	{rule{compile(`has TopologyKey (\S+) but only key (\S+) is allowed`),
 		"its required podAntiAffinity uses topologyKey ${1}, and the cluster allows only ${2}", "use that topologyKey, or preferred podAntiAffinity", false}, ReasonAdmissionDenied},
-	{rule{regexp.MustCompile(`image policy webhook backend denied one or more images: (.*)`),
+	{rule{compile(`image policy webhook backend denied one or more images: (.*)`),
 		"the cluster's image policy forbids it: ${1}", "use another image, or ask the cluster's administrator", false}, ReasonAdmissionDenied},
-	{rule{regexp.MustCompile(`unable to validate against any security context constraint: \[(.*)\]`),
+	{rule{compile(`unable to validate against any security context constraint: \[(.*)\]`),
 		"no SecurityContextConstraints of the cluster allow it: ${1}", "change securityContext, or ask the cluster's administrator", false}, ReasonAdmissionDenied},
-	{rule{regexp.MustCompile(`failed quota: (\S+): must specify (.+)`),
+	{rule{compile(`failed quota: (\S+): must specify (.+)`),
 		`ResourceQuota "${1}" requires values that are not set: ${2}`, "set them in resources", false}, ReasonAdmissionDenied},
-	{rule{regexp.MustCompile(`((?:maximum|minimum) \S+ usage per \w+ is [^\]]*|[^\s\[]+ max limit to request ratio per \w+ is [^\]]*)`),
+	{rule{compile(`((?:maximum|minimum) \S+ usage per \w+ is [^\]]*|[^\s\[]+ max limit to request ratio per \w+ is [^\]]*)`),
 		someLimitRange + `${1}`, "change resources", false}, ReasonAdmissionDenied},
-	{rule{regexp.MustCompile(`violates PodSecurity "([^"]+)": (.*)`),
+	{rule{compile(`violates PodSecurity "([^"]+)": (.*)`),
 		`the namespace's Pod Security level ${1} forbids it: ${2}`, "change the fields named in parentheses", false}, ReasonAdmissionDenied},
-	{rule{regexp.MustCompile(`ValidatingAdmissionPolicy '([^']+)'(?: with binding '[^']+')? denied request: (.*)`),
+	{rule{compile(`ValidatingAdmissionPolicy '([^']+)'(?: with binding '[^']+')? denied request: (.*)`),
 		`admission policy "${1}" forbids it: ${2}`, "change the spec accordingly, or ask the cluster's administrator", false}, ReasonAdmissionDenied},
-	{rule{regexp.MustCompile(`admission webhook "([^"]+)" denied the request:? ?(.*)`),
+	{rule{compile(`admission webhook "([^"]+)" denied the request:? ?(.*)`),
 		`admission webhook "${1}" forbids it: ${2}`, "change the spec accordingly, or ask the cluster's administrator", false}, ReasonAdmissionDenied},
-	{rule{regexp.MustCompile(`policy ['"]([^'"]+)['"](?: with binding '[^']+')? denied request: (.*)`),
+	{rule{compile(`policy ['"]([^'"]+)['"](?: with binding '[^']+')? denied request: (.*)`),
 		`admission policy "${1}" forbids it: ${2}`, "change the spec accordingly, or ask the cluster's administrator", false}, ReasonAdmissionDenied},
-	{rule{regexp.MustCompile(`failed calling webhook "([^"]+)".*certificate has expired`),
+	{rule{compile(`failed calling webhook "([^"]+)".*certificate has expired`),
 		`the certificate of admission webhook "${1}" has expired`, "ask the cluster's administrator to renew it", false}, ReasonFailedCreate},
-	{rule{regexp.MustCompile(`failed calling webhook "([^"]+)".*(?:x509|certificate)`),
+	{rule{compile(`failed calling webhook "([^"]+)".*(?:x509|certificate)`),
 		`the API server does not trust the certificate of admission webhook "${1}"`, "ask the cluster's administrator to correct the webhook's caBundle", false}, ReasonFailedCreate},
-	{rule{regexp.MustCompile(`failed calling webhook "([^"]+)".*service "([^"]+)" not found`),
+	{rule{compile(`failed calling webhook "([^"]+)".*service "([^"]+)" not found`),
 		`Service "${2}" of admission webhook "${1}" does not exist`, "ask the cluster's administrator to install the webhook again or to delete its configuration", false}, ReasonFailedCreate},
-	{rule{regexp.MustCompile(`failed calling webhook "([^"]+)".*no endpoints available for service`),
+	{rule{compile(`failed calling webhook "([^"]+)".*no endpoints available for service`),
 		`no pod of admission webhook "${1}" is ready`, administratorLater, true}, ReasonFailedCreate},
-	{rule{regexp.MustCompile(`failed calling webhook "([^"]+)".*(?:the server could not find the requested resource|unexpected response code|received invalid webhook response|expected response\.uid)`),
+	{rule{compile(`failed calling webhook "([^"]+)".*(?:the server could not find the requested resource|unexpected response code|received invalid webhook response|expected response\.uid)`),
 		`admission webhook "${1}" gives no valid answer`, "ask the cluster's administrator to check the webhook and its configuration", false}, ReasonFailedCreate},
-	{rule{regexp.MustCompile(`failed calling webhook "([^"]+)"`),
+	{rule{compile(`failed calling webhook "([^"]+)"`),
 		`admission webhook "${1}" does not answer`, administratorLater, true}, ReasonFailedCreate},
-	{rule{regexp.MustCompile(`Operation cannot be fulfilled on \S+ "[^"]*": the object has been modified`),
+	{rule{compile(`Operation cannot be fulfilled on \S+ "[^"]*": the object has been modified`),
 		"it changed at the same moment", "wait for the next attempt", true}, ReasonFailedCreate},
-	{rule{regexp.MustCompile(`^\S+ ("[^"]*") already exists`),
+	{rule{compile(`^\S+ ("[^"]*") already exists`),
 		"${1} already exists", "wait until it is gone; delete it if no other controller manages it", true}, ReasonFailedCreate},
-	{rule{regexp.MustCompile(`at this time because there was an (error .*)`),
+	{rule{compile(`at this time because there was an (error .*)`),
 		"the API server has an ${1}", administratorLater, true}, ReasonFailedCreate},
-	{rule{regexp.MustCompile(`^pvc (\S+) is being deleted`),
+	{rule{compile(`^pvc (\S+) is being deleted`),
 		`claim "${1}" is being deleted`, "wait until it is gone, and check its finalizers if it stays", true}, ReasonFailedCreate},
-	{rule{regexp.MustCompile(`error looking up service account [^/\s]+/(\S+?): serviceaccount`),
+	{rule{compile(`error looking up service account [^/\s]+/(\S+?): serviceaccount`),
 		`service account "${1}" does not exist`, "create it, or correct serviceAccountName", false}, ReasonFailedCreate},
-	{rule{regexp.MustCompile(`no PriorityClass with name (\S+) was found`),
+	{rule{compile(`no PriorityClass with name (\S+) was found`),
 		`PriorityClass "${1}" does not exist`, "correct priorityClassName, or ask the cluster's administrator which ones exist", false}, ReasonFailedCreate},
-	{rule{regexp.MustCompile(`RuntimeClass "([^"]+)" not found`),
+	{rule{compile(`RuntimeClass "([^"]+)" not found`),
 		`RuntimeClass "${1}" does not exist`, "correct runtimeClassName, or ask the cluster's administrator which ones exist", false}, ReasonFailedCreate},
-	{rule{regexp.MustCompile(`only dynamically provisioned pvc can be resized`),
+	{rule{compile(`only dynamically provisioned pvc can be resized`),
 		"its storage class does not allow volumes to grow", "set the former size, or ask the cluster's administrator to set allowVolumeExpansion of the storage class", false}, ReasonFailedCreate},
-	{rule{regexp.MustCompile(`in namespace (\S+) because it is being terminated`),
+	{rule{compile(`in namespace (\S+) because it is being terminated`),
 		`namespace "${1}" is being deleted`, "use another namespace, or wait until it is gone and create it again", true}, ReasonFailedCreate},
-	{rule{regexp.MustCompile(`database space exceeded`),
+	{rule{compile(`database space exceeded`),
 		"the database of the API server is full", "ask the cluster's administrator", false}, ReasonFailedCreate},
-	{rule{regexp.MustCompile(`etcdserver: request is too large`),
+	{rule{compile(`etcdserver: request is too large`),
 		"the object is larger than the database of the API server allows", "make the spec smaller", false}, ReasonFailedCreate},
-	{rule{regexp.MustCompile(`^not yet ready to handle request`),
+	{rule{compile(`^not yet ready to handle request`),
 		"the API server has not loaded its rules for admission yet", "wait", true}, ReasonFailedCreate},
-	{rule{regexp.MustCompile(`has received too many requests`),
+	{rule{compile(`has received too many requests`),
 		"the API server is overloaded", administratorLater, true}, ReasonFailedCreate},
-	{rule{regexp.MustCompile(`etcdserver: |unable to return a response in time|could not be completed at this time|client connection lost|TLS handshake timeout|the server is currently unable|quota evaluation timed out|Too many requests|connection refused|context deadline exceeded`),
+	{rule{compile(`etcdserver: |unable to return a response in time|could not be completed at this time|client connection lost|TLS handshake timeout|the server is currently unable|quota evaluation timed out|Too many requests|connection refused|context deadline exceeded`),
 		"the API server did not answer in time", administratorLater, true}, ReasonFailedCreate},
-	{rule{regexp.MustCompile(`User "([^"]+)" (cannot .*)`),
+	{rule{compile(`User "([^"]+)" (cannot .*)`),
 		`user "${1}" ${2}`, "ask the cluster's administrator for the permission", false}, ReasonFailedCreate},
 }
 
@@ -293,7 +292,7 @@ func isTransient(object Object, err error, s metav1.Status) bool {
 }
 
 // callsWebhook matches the error about a webhook that cannot be called. It has no other mark.
-var callsWebhook = regexp.MustCompile(`failed calling webhook "[^"]+"`)
+var callsWebhook = compile(`failed calling webhook "[^"]+"`)
 
 // invalidFields lists the invalid fields of the error.
 func invalidFields(s metav1.Status) (fields []string) {

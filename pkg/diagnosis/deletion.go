@@ -1,7 +1,6 @@
 package diagnosis
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -49,7 +48,7 @@ func (d *Diagnosis) contains(c *Cause) bool {
 const failedKillPod = "FailedKillPod"
 
 // killErrors matches the errors in the Event of a pod that the kubelet cannot end.
-var killErrors = regexp.MustCompile(`with \w+Error: "((?:[^"\\]|\\.)*)"`)
+var killErrors = compile(`with \w+Error: "((?:[^"\\]|\\.)*)"`)
 
 // killText returns why a node cannot end a pod.
 func killText(e *Event) string {

@@ -2,7 +2,6 @@ package diagnosis
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -103,7 +102,7 @@ func fromPullSecretEvent(e Event) *Cause {
 }
 
 // inPlaceError matches the error in the note of such an Event.
-var inPlaceError = regexp.MustCompile(`"error":"((?:[^"\\]|\\.)*)"\}$`)
+var inPlaceError = compile(`"error":"((?:[^"\\]|\\.)*)"\}$`)
 
 // fromInPlaceResize explains why a pod does not get its new resources. It runs with the former ones.
 func fromInPlaceResize(e Event) *Cause {
@@ -128,14 +127,14 @@ func fromInPlaceResize(e Event) *Cause {
 
 // budgetRules explain the Events of kubernetes/pkg/controller/disruption/disruption.go.
 var budgetRules = []rule{
-	{regexp.MustCompile(`found no controllers? for pod ("[^"]+")`),
+	{compile(`found no controllers? for pod ("[^"]+")`),
 		"it selects pod ${1}, whose controller does not exist, so that the number of expected pods is unknown",
 		"delete the pod, or set minAvailable to a number; until then, no pod can be evicted", false},
 }
 
 // unmanagedRules explain another Event of the same file.
 var unmanagedRules = []rule{
-	{regexp.MustCompile(`were found to be unmanaged`),
+	{compile(`were found to be unmanaged`),
 		"it selects pods that no controller manages, so that the number of expected pods is unknown",
 		"set minAvailable to a number, or correct spec.selector so that it does not select these pods", false},
 }
@@ -143,21 +142,21 @@ var unmanagedRules = []rule{
 // sharedPodRules explain the Event of the same file about a pod. See
 // kubernetes/pkg/registry/core/pod/storage/eviction.go for the effect.
 var sharedPodRules = []rule{
-	{regexp.MustCompile(`matches multiple PodDisruptionBudgets`),
+	{compile(`matches multiple PodDisruptionBudgets`),
 		"more than one PodDisruptionBudget selects the pod, so that it cannot be evicted", "change their selectors so that one of them selects the pod", false},
 }
 
 // diskRules explain the Events of kubernetes/pkg/kubelet/images/image_gc_manager.go.
 var diskRules = []rule{
-	{regexp.MustCompile(`^Insufficient free disk space on the node's image filesystem \(([^)]*)\)`),
+	{compile(`^Insufficient free disk space on the node's image filesystem \(([^)]*)\)`),
 		"its file system for images is almost full (${1}), and deleting unused images does not free enough",
 		"find out what uses the space (images, logs or volumes), or enlarge the disk; otherwise, pods are evicted", false},
 }
 
 // lostClaimRules explain two Events of kubernetes/pkg/controller/volume/persistentvolume/pv_controller.go.
 var lostClaimRules = []rule{
-	{regexp.MustCompile(`has lost (?:its|reference to) PersistentVolume`), "its PersistentVolume no longer exists", restoreVolume, false},
-	{regexp.MustCompile(`Two claims are bound to the same volume`),
+	{compile(`has lost (?:its|reference to) PersistentVolume`), "its PersistentVolume no longer exists", restoreVolume, false},
+	{compile(`Two claims are bound to the same volume`),
 		"another claim is bound to its PersistentVolume", "use another claim; if the volume should be that of this one, ask the cluster's administrator", false},
 }
 

@@ -2,7 +2,6 @@ package diagnosis
 
 import (
 	"cmp"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -12,18 +11,18 @@ import (
 
 // volatileText matches the parts of messages that change although the failure is the
 // same.
-var volatileText = []*regexp.Regexp{
-	regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}(?:_\d+\b)?`), // with the number of the attempt
-	regexp.MustCompile(`\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[.\d]*(?:Z|[+-]\d\d:\d\d)`),
-	regexp.MustCompile(`\b\d{1,3}(?:\.\d{1,3}){3}(?::\d{4,5})?\b`),
-	regexp.MustCompile(`\[[0-9a-f:]*:[0-9a-f:]*\](?::\d{4,5})?`),
-	regexp.MustCompile(`\b(?:\d+h)?(?:\d+m)?\d+(?:\.\d+)?(?:ms|s)\b|\b\d+h(?:\d+m)?\b`),
-	regexp.MustCompile(`(\bsha256:[0-9a-f]+)|\b[0-9a-f]{16,}\b`),                             // a digest of an image stays
-	regexp.MustCompile(`\bused \S+ of ([^;:]+)(?:; (?:pods|claims) that use most: [^;:]*)?`), // the limit stays
-	regexp.MustCompile(`\b\d+(?:/\d+)? (?:nodes?\b|Insufficient|Too many)`),
-	regexp.MustCompile(`\bthe largest node has \S+`),
-	regexp.MustCompile(`\btaints: [^;)]*`),
-	regexp.MustCompile(`(Class "[^"]*" does not exist): .*`), // the advice names the classes that exist
+var volatileText = []*pattern{
+	compile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}(?:_\d+\b)?`), // with the number of the attempt
+	compile(`\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[.\d]*(?:Z|[+-]\d\d:\d\d)`),
+	compile(`\b\d{1,3}(?:\.\d{1,3}){3}(?::\d{4,5})?\b`),
+	compile(`\[[0-9a-f:]*:[0-9a-f:]*\](?::\d{4,5})?`),
+	compile(`\b(?:\d+h)?(?:\d+m)?\d+(?:\.\d+)?(?:ms|s)\b|\b\d+h(?:\d+m)?\b`),
+	compile(`(\bsha256:[0-9a-f]+)|\b[0-9a-f]{16,}\b`),                             // a digest of an image stays
+	compile(`\bused \S+ of ([^;:]+)(?:; (?:pods|claims) that use most: [^;:]*)?`), // the limit stays
+	compile(`\b\d+(?:/\d+)? (?:nodes?\b|Insufficient|Too many)`),
+	compile(`\bthe largest node has \S+`),
+	compile(`\btaints: [^;)]*`),
+	compile(`(Class "[^"]*" does not exist): .*`), // the advice names the classes that exist
 }
 
 // Identity returns a string that is equal for causes of the same failure, even if it

@@ -2,7 +2,6 @@ package diagnosis
 
 import (
 	"fmt"
-	"regexp"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -30,120 +29,120 @@ const (
 // imageRules match the errors of container runtimes. The order matters: a registry that
 // requires a login also answers "denied" for an image that does not exist.
 var imageRules = []rule{
-	{regexp.MustCompile(`image verifier (\S+) blocked pull of \S+ with digest \S+ for reason: (.*)`),
+	{compile(`image verifier (\S+) blocked pull of \S+ with digest \S+ for reason: (.*)`),
 		`the node's image verifier "${1}" refuses it: ${2}`, "use an image that it allows, or ask the cluster's administrator", false},
-	{regexp.MustCompile(`image verifier (\S+) returned error: (.*)`),
+	{compile(`image verifier (\S+) returned error: (.*)`),
 		`the node's image verifier "${1}" fails: ${2}`, administratorLater, true},
-	{regexp.MustCompile(`did not include a token in the response|unable to decode token response`),
+	{compile(`did not include a token in the response|unable to decode token response`),
 		"the service that authorizes pulls for the registry, or a proxy before it, gives no valid answer", "ask the administrator of the registry or the proxy", false},
-	{regexp.MustCompile(`rejecting (\d+) byte manifest`),
+	{compile(`rejecting (\d+) byte manifest`),
 		"its manifest has ${1} bytes, more than the node's container runtime accepts", "check what was pushed with this tag, or push the image again", false},
-	{regexp.MustCompile(`number of layers and diffIDs don't match|mismatched image rootfs and manifest layers`),
+	{compile(`number of layers and diffIDs don't match|mismatched image rootfs and manifest layers`),
 		"the image is damaged, or no container image: its manifest and its configuration do not match", "check that it is a container image, or build and push it again", false},
-	{regexp.MustCompile(`Source image rejected: (.*)`),
+	{compile(`Source image rejected: (.*)`),
 		"the node's signature policy rejects it: ${1}", "use a signed image, or ask the cluster's administrator which images are allowed", false},
-	{regexp.MustCompile(`error parsing HTTP \d+ response body: invalid character '<'|StatusCode: \d+, "<`),
+	{compile(`error parsing HTTP \d+ response body: invalid character '<'|StatusCode: \d+, "<`),
 		"the registry, or a mirror or proxy before it, answers with a web page", "check the mirror or proxy, not the tag; if you do not know it, ask the cluster's administrator", false},
-	{regexp.MustCompile(`(current image with .* cannot be pulled due to configured policy in '.*?'|image .* cannot be pulled due to configured policy)`),
+	{compile(`(current image with .* cannot be pulled due to configured policy in '.*?'|image .* cannot be pulled due to configured policy)`),
 		"a policy of the registry forbids it: ${1}", "use an image that it allows, or ask the administrator of the registry", false},
-	{regexp.MustCompile(`registry (\S+) is blocked in`),
+	{compile(`registry (\S+) is blocked in`),
 		"the node's configuration blocks registry ${1}", "use an image of another registry, or ask the cluster's administrator", false},
-	{regexp.MustCompile(`missing private key needed for decryption`),
+	{compile(`missing private key needed for decryption`),
 		"the image is encrypted, and the node has no key for it", "use an image that is not encrypted, or ask the cluster's administrator to add the key", false},
-	{regexp.MustCompile(`^[A-Z][a-z]+ "[^"]*": (Proxy Authentication Required|Forbidden)$`),
+	{compile(`^[A-Z][a-z]+ "[^"]*": (Proxy Authentication Required|Forbidden)$`),
 		"the node's proxy refuses the connection to the registry: ${1}", "ask the cluster's administrator whether the proxy allows this registry", false},
-	{regexp.MustCompile(`^[A-Z][a-z]+ "[^"]*": (Bad Gateway|Service Unavailable|Gateway Time-?out)$`),
+	{compile(`^[A-Z][a-z]+ "[^"]*": (Bad Gateway|Service Unavailable|Gateway Time-?out)$`),
 		"the node's proxy cannot connect to the registry: ${1}", "check the host in the image name; if it is correct, wait until the registry is available", true},
-	{regexp.MustCompile(`remote error: tls: (.*)`),
+	{compile(`remote error: tls: (.*)`),
 		"the registry refuses the TLS connection of the node: ${1}", "ask the cluster's administrator; the registry can require a client certificate or another version of TLS", false},
-	{regexp.MustCompile(`^connection error: desc = |^error reading from server: EOF$`),
+	{compile(`^connection error: desc = |^error reading from server: EOF$`),
 		"the node's container runtime does not respond", administratorLater, true},
-	{regexp.MustCompile(`(?:^|: )context canceled$|^lease \S+: not found$`),
+	{compile(`(?:^|: )context canceled$|^lease \S+: not found$`),
 		"the pull was cancelled, for example because the node's container runtime was restarted", "wait for the next attempt; if the problem persists, ask the cluster's administrator", true},
-	{regexp.MustCompile(`parent snapshot \S+ does not exist|locating item named \S+ for image`),
+	{compile(`parent snapshot \S+ does not exist|locating item named \S+ for image`),
 		damagedStore, "ask the cluster's administrator to remove the image from the node, so that it is pulled again", false},
-	{regexp.MustCompile(`client with IP '([^']+)' is not allowed access`),
+	{compile(`client with IP '([^']+)' is not allowed access`),
 		"the registry's firewall refuses the address of the node, ${1}", "ask the administrator of the registry to allow it", false},
-	{regexp.MustCompile(httpStatus + `412\b`),
+	{compile(httpStatus + `412\b`),
 		"the registry refuses it (412 Precondition Failed)", "ask the administrator of the registry whether a policy forbids the image, for example for its vulnerabilities", false},
-	{regexp.MustCompile(httpStatus + `(4(?:02|51)\b.*)`),
+	{compile(httpStatus + `(4(?:02|51)\b.*)`),
 		"the registry refuses it: ${1}", "ask the administrator of the registry, or use another registry", false},
-	{regexp.MustCompile(`certificate is valid for (.+), not (\S+)$`),
+	{compile(`certificate is valid for (.+), not (\S+)$`),
 		"the registry's certificate is for ${1}, not for ${2}", "check the host in the image name, or ask the administrator of the registry to correct the certificate", false},
-	{regexp.MustCompile(`doesn't contain any IP SANs`),
+	{compile(`doesn't contain any IP SANs`),
 		"the registry's certificate is not valid for its IP address", "use the host name of the registry in the image name, or ask its administrator to correct the certificate", false},
-	{regexp.MustCompile(`which reports content size of zero`),
+	{compile(`which reports content size of zero`),
 		"the registry, or a proxy before it, does not send the size of the image", "ask the administrator of the registry or the proxy", false},
-	{regexp.MustCompile(`certificate has expired or is not yet valid`),
+	{compile(`certificate has expired or is not yet valid`),
 		"the registry's certificate has expired, or is not valid yet", "ask the administrator of the registry to renew it; the clock of the node can also be wrong", false},
-	{regexp.MustCompile(`(?:^|\s)(/[^\s:]+): (?:connect: )?permission denied`),
+	{compile(`(?:^|\s)(/[^\s:]+): (?:connect: )?permission denied`),
 		"a file on the node cannot be accessed: ${1}: permission denied", administratorLater, true},
-	{regexp.MustCompile(`unexpected media type (\S+) for`),
+	{compile(`unexpected media type (\S+) for`),
 		"the registry, or a mirror or proxy before it, answers with ${1}, which is no image", "check the mirror or proxy, not the tag; if you do not know it, ask the cluster's administrator", false},
-	{regexp.MustCompile(`content digest \S+: not found`),
+	{compile(`content digest \S+: not found`),
 		damagedStore, "ask the cluster's administrator to remove the image from the node, so that it is pulled again", false},
-	{regexp.MustCompile(`short-name .* did not resolve|returns ambiguous list`),
+	{compile(`short-name .* did not resolve|returns ambiguous list`),
 		"its name has no registry, and the node cannot choose one", "write the whole name, for example docker.io/library/NAME:TAG", false},
-	{regexp.MustCompile(`pull QPS exceeded`),
+	{compile(`pull QPS exceeded`),
 		"the node pulls too many images at once", "wait", true},
-	{regexp.MustCompile(`(?i)toomanyrequests|too many requests|rate limit`),
+	{compile(`(?i)toomanyrequests|too many requests|rate limit`),
 		"the registry's rate limit is reached", "wait, or add the credentials of an account to imagePullSecrets", true},
-	{regexp.MustCompile(`(?i)no such host|server misbehaving|failure in name resolution|lookup \S+ on \S+ .*i/o timeout`),
+	{compile(`(?i)no such host|server misbehaving|failure in name resolution|lookup \S+ on \S+ .*i/o timeout`),
 		"the registry's host name cannot be resolved", "check the host in the image name", true},
-	{regexp.MustCompile(`proxyconnect \w+: (tls: .*)`),
+	{compile(`proxyconnect \w+: (tls: .*)`),
 		"the node cannot use its proxy: ${1}", "ask the cluster's administrator to correct the address of the proxy on the node", false},
-	{regexp.MustCompile(`(?i)proxyconnect`),
+	{compile(`(?i)proxyconnect`),
 		"the node's proxy cannot be reached", administratorLater, true},
-	{regexp.MustCompile(`server gave HTTP response|first record does not look like a TLS handshake`),
+	{compile(`server gave HTTP response|first record does not look like a TLS handshake`),
 		"the registry does not use TLS, which the node requires", "ask the cluster's administrator to change the node's settings of the registry", false},
-	{regexp.MustCompile(`(?i)x509|certificate`),
+	{compile(`(?i)x509|certificate`),
 		"the node does not trust the registry's certificate", "ask the cluster's administrator to make the nodes trust the registry", false},
-	{regexp.MustCompile(`\btls: (.*)`),
+	{compile(`\btls: (.*)`),
 		"the TLS connection to the registry fails: ${1}", "ask the cluster's administrator to check the registry and the node's settings of it", false},
-	{regexp.MustCompile(httpStatus + `(5\d\d\b.*)`),
+	{compile(httpStatus + `(5\d\d\b.*)`),
 		"the registry, or a proxy before it, answers with an error: ${1}", "wait; if the problem persists, ask the administrator of the registry", true},
-	{regexp.MustCompile(`(?i)i/o timeout|timed out|connection refused|connection reset|timeout|no route to host|network is unreachable|` +
+	{compile(`(?i)i/o timeout|timed out|connection refused|connection reset|timeout|no route to host|network is unreachable|` +
 		`registry is unavailable|deadline exceeded|stream error|connection lost|GOAWAY|: EOF`),
 		"the registry cannot be reached", "check the host in the image name; if it is correct, wait until the registry is available", true},
-	{regexp.MustCompile(`(?i)unexpected commit digest|failed size validation|unexpected EOF|invalid checksum|failed to verify|gzip: invalid`),
+	{compile(`(?i)unexpected commit digest|failed size validation|unexpected EOF|invalid checksum|failed to verify|gzip: invalid`),
 		"the download is damaged", "wait for the next attempt; if the problem persists, push the image again", true},
-	{regexp.MustCompile(`(?i)media type|mediatype|schema ?v?1\b`),
+	{compile(`(?i)media type|mediatype|schema ?v?1\b`),
 		"the container runtime of the node does not support the image's format", "push the image again with a current tool", false},
-	{regexp.MustCompile(`(?i)signature validation failed|signature required|policy rejected`),
+	{compile(`(?i)signature validation failed|signature required|policy rejected`),
 		"its signature is not valid", "use a signed image, or ask the cluster's administrator which images are allowed", false},
-	{regexp.MustCompile(`(?i)denied|unauthorized|authorization failed|forbidden|authentication required|no basic auth|missing username or secret|insufficient_scope|` + httpStatus + `40[13]\b`),
+	{compile(`(?i)denied|unauthorized|authorization failed|forbidden|authentication required|no basic auth|missing username or secret|insufficient_scope|` + httpStatus + `40[13]\b`),
 		deniedPull, "check the image name, and that imagePullSecrets names a Secret with credentials for the image", false},
-	{regexp.MustCompile(`(?i)no match for platform|no matching manifest|no image found in (?:image index|manifest list)`),
+	{compile(`(?i)no match for platform|no matching manifest|no image found in (?:image index|manifest list)`),
 		"the image is not built for the node's operating system and CPU architecture", "use an image for this platform, or select other nodes", false},
-	{regexp.MustCompile(`(?i)not ?found|manifest unknown|name unknown|does not exist`),
+	{compile(`(?i)not ?found|manifest unknown|name unknown|does not exist`),
 		"the registry has no such image or tag", "check the image name and tag", false},
-	{regexp.MustCompile(`(?i)no space left`),
+	{compile(`(?i)no space left`),
 		fullDisk, "wait until the node frees disk space, or ask the cluster's administrator", true},
 }
 
 // layerRules match errors about a part of an image. The registry has accepted its name by then, so
 // that imageRules would be wrong about them.
 var layerRules = []rule{
-	{regexp.MustCompile(`could not fetch content descriptor .* from remote: not found|failed to copy: .*content at \S+ not found`),
+	{compile(`could not fetch content descriptor .* from remote: not found|failed to copy: .*content at \S+ not found`),
 		"the registry has lost a part of the image", "push the image again; if the registry is a mirror, ask its administrator", false},
-	{regexp.MustCompile(`failed to copy: .*` + httpStatus + `40[13]\b`),
+	{compile(`failed to copy: .*` + httpStatus + `40[13]\b`),
 		"the registry has the image, but access to a part of it is denied", "ask the administrator of the registry; its storage, a proxy, or the clock of the node can be the reason", false},
-	{regexp.MustCompile(`failed to copy: .*Get "\w+://([^/"]+)/[^"]*": .*(?:no such host|server misbehaving)`),
+	{compile(`failed to copy: .*Get "\w+://([^/"]+)/[^"]*": .*(?:no such host|server misbehaving)`),
 		"the node cannot resolve ${1}, from which it must download the image", "ask the cluster's administrator to check the DNS and the firewall of the nodes", true},
-	{regexp.MustCompile(`failed to copy: .*` + httpStatus + `(5\d\d\b.*)`),
+	{compile(`failed to copy: .*` + httpStatus + `(5\d\d\b.*)`),
 		"the registry, or a proxy before it, answers with an error: ${1}", "wait; if the problem persists, ask the administrator of the registry", true},
-	{regexp.MustCompile(`failed to copy: .*(?:: EOF$|connection reset|unexpected EOF|i/o timeout|connection timed out|stream error|connection lost|GOAWAY|broken pipe)`),
+	{compile(`failed to copy: .*(?:: EOF$|connection reset|unexpected EOF|i/o timeout|connection timed out|stream error|connection lost|GOAWAY|broken pipe)`),
 		"the connection to the registry was interrupted during the download", "wait for the next attempt; if the problem persists, ask the cluster's administrator to check the network", true},
-	{regexp.MustCompile(`failed to copy: context canceled`),
+	{compile(`failed to copy: context canceled`),
 		"the download was cancelled, because no data arrived or the node's container runtime was restarted",
 		"wait for the next attempt; if the problem persists, ask the cluster's administrator to check the network", true},
 }
 
 // backOffPrefix precedes the error of the last pull, if the kubelet reports it.
-var backOffPrefix = regexp.MustCompile(`^Back-off pulling image "[^"]*"(?:: )?`)
+var backOffPrefix = compile(`^Back-off pulling image "[^"]*"(?:: )?`)
 
 // pullPrefix precedes the error in other texts.
-var pullPrefix = regexp.MustCompile(`^(?:ErrImagePull: |Failed to pull image "[^"]*": |Error: (?:ErrImagePull|ImagePullBackOff)$)`)
+var pullPrefix = compile(`^(?:ErrImagePull: |Failed to pull image "[^"]*": |Error: (?:ErrImagePull|ImagePullBackOff)$)`)
 
 // imageCause is the cause of a container whose image cannot be pulled.
 func (c *container) imageCause(reason, message string) Cause {
@@ -203,7 +202,7 @@ func (c *container) imageVolume(detail string) *corev1.Volume {
 	return nil
 }
 
-var unreadSecrets = regexp.MustCompile(`^Unable to retrieve some image pull secrets \(([^)]+)\)`)
+var unreadSecrets = compile(`^Unable to retrieve some image pull secrets \(([^)]+)\)`)
 
 // unreadPullSecrets names the Secrets of imagePullSecrets that the kubelet could not read. It
 // reports them with each pull. The message is empty if it read all.

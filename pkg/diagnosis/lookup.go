@@ -3,7 +3,6 @@ package diagnosis
 import (
 	"cmp"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -52,7 +51,7 @@ func (c *Cause) complete(l Lookup) {
 }
 
 // classMissing matches what the rules say about a class that a spec names.
-var classMissing = regexp.MustCompile(`: (StorageClass|PriorityClass|RuntimeClass) "[^"]+" does not exist$`)
+var classMissing = compile(`: (StorageClass|PriorityClass|RuntimeClass) "[^"]+" does not exist$`)
 
 // mostClasses is how many classes a message names.
 const mostClasses = 10
@@ -86,8 +85,8 @@ const someLimitRange = "a LimitRange of the namespace forbids it: "
 
 // What the admission plugin LimitRanger says first: plugin/pkg/admission/limitranger/admission.go.
 var (
-	limitOfRange = regexp.MustCompile(someLimitRange + `(maximum|minimum) (\S+) usage per (\w+) is ([^\s,]+?)[,.]`)
-	ratioOfRange = regexp.MustCompile(someLimitRange + `(\S+) (max limit to request ratio) per (\w+) is ([^\s,]+),`)
+	limitOfRange = compile(someLimitRange + `(maximum|minimum) (\S+) usage per (\w+) is ([^\s,]+?)[,.]`)
+	ratioOfRange = compile(someLimitRange + `(\S+) (max limit to request ratio) per (\w+) is ([^\s,]+),`)
 )
 
 // nameLimitRange names the LimitRange that has the limit of the message.
@@ -109,7 +108,7 @@ func (c *Cause) nameLimitRange(l Lookup) {
 
 // limitExceeded matches the API server's error about a request above the limit:
 // pkg/apis/core/validation/validation.go.
-var limitExceeded = regexp.MustCompile(`must be less than or equal to (\S+) limit of ([^\s,;\]]+)`)
+var limitExceeded = compile(`must be less than or equal to (\S+) limit of ([^\s,;\]]+)`)
 
 // nameDefaultLimit names the LimitRange that sets the limit of the message, if the spec has none. Users
 // do not find that limit in what they wrote.

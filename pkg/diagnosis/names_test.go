@@ -13,8 +13,8 @@ import (
 )
 
 // rulesOfAll returns the expressions of every rule.
-func rulesOfAll() []*regexp.Regexp {
-	var all []*regexp.Regexp
+func rulesOfAll() []*pattern {
+	var all []*pattern
 	for _, rules := range [][]rule{
 		imageRules, layerRules, budgetRules, unmanagedRules, sharedPodRules, diskRules, configRules, probeRules, mountRules, sandboxRules, driverRules, provisioningRules, resizeRules, modifyRules, rejectedRules, scalingRules, claimRules,
 	} {

@@ -2,14 +2,13 @@ package diagnosis
 
 import (
 	"cmp"
-	"regexp"
 	"slices"
 	"strings"
 )
 
 // obstacle maps a reason of the scheduler, or a note about one, to advice.
 type obstacle struct {
-	text   *regexp.Regexp
+	text   *pattern
 	advice string
 	kind   obstacleKind
 }
@@ -24,8 +23,8 @@ const (
 
 // excluding are the obstacles that exclude every node, so that those of some nodes do not matter.
 var excluding = []obstacle{
-	{regexp.MustCompile(noNodeThere), "ask the cluster's administrator for a node there, or restore the data to another volume", lasting},
-	{regexp.MustCompile(cordonedThere), "wait until the node is uncordoned, or ask the cluster's administrator", lasting},
+	{compile(noNodeThere), "ask the cluster's administrator for a node there, or restore the data to another volume", lasting},
+	{compile(cordonedThere), "wait until the node is uncordoned, or ask the cluster's administrator", lasting},
 	{absent, "correct the name of the resource, or ask the cluster's administrator for nodes that offer it", lasting},
 	{tooLarge, "request less ${1}, or ask the cluster's administrator for larger nodes", lasting},
 }
@@ -35,86 +34,86 @@ var schedulingAdvice = []obstacle{
 	{insufficient, "request less ${1} in resources, or wait until more is available", passing},
 	{leavingNode, "the cluster removes these nodes; wait until others can take the pod", passing},
 	{fargateNode, "the Fargate profiles of the cluster do not select the pod; ask the cluster's administrator for a profile or for other nodes", lasting},
-	{regexp.MustCompile(`not supported on Fargate: .*PVC (\S+) not bound`), `wait until claim "${1}" is bound; its Events say why it is not`, lasting},
-	{regexp.MustCompile(`not supported on Fargate`), "remove what Fargate does not support, or run the pod on other nodes", lasting},
-	{regexp.MustCompile(`Fargate is not supported in`), "select other nodes, or ask the cluster's administrator for a Fargate profile in another zone", lasting},
+	{compile(`not supported on Fargate: .*PVC (\S+) not bound`), `wait until claim "${1}" is bound; its Events say why it is not`, lasting},
+	{compile(`not supported on Fargate`), "remove what Fargate does not support, or run the pod on other nodes", lasting},
+	{compile(`Fargate is not supported in`), "select other nodes, or ask the cluster's administrator for a Fargate profile in another zone", lasting},
 	{nodeProblem, "wait until the nodes are ready and not under pressure, or ask the cluster's administrator to repair them", passing},
-	{regexp.MustCompile(`untolerated taint\(s\)`), "if nodes are not ready or under pressure, wait; if a taint reserves them, ask the cluster's administrator whether the pod may run there", passing},
-	{regexp.MustCompile(`untolerated taint \{|taints? that the pod didn't tolerate`), "add tolerations for the nodes' taints, or let the pod run on other nodes", passing},
-	{regexp.MustCompile(`cannot allocate all claims`), "check the device classes and selectors of its ResourceClaims, or wait until a device is free", lasting},
-	{regexp.MustCompile(`device class (\S+) does not exist`), `use another DeviceClass than "${1}" in the ResourceClaim`, lasting},
-	{regexp.MustCompile(`resourceclaim "([^"]+)" is being deleted`), `wait until ResourceClaim "${1}" is deleted, and create it again`, lasting},
-	{regexp.MustCompile(`resourceclaim\S* "([^"]+)" not found`), `create ResourceClaim "${1}", or correct its name`, lasting},
-	{regexp.MustCompile(`waiting for (?:dynamic resource|ephemeral volume) controller|ResourceClaim not created yet`), administratorLater, lasting},
-	{regexp.MustCompile(`resource claim \S+ is in the process of being allocated|is currently being updated`), "wait for the next attempt", lasting},
-	{regexp.MustCompile(`resource claim .* feature is disabled`), "remove from the ResourceClaim what needs this feature, or ask the cluster's administrator to enable it", lasting},
-	{regexp.MustCompile(`claim (\S+): selector #\d+ on device`), "correct the CEL selectors of ResourceClaim ${1}", lasting},
-	{regexp.MustCompile(`class (\S+): selector #\d+ on device`), "ask the cluster's administrator to correct the CEL selectors of DeviceClass ${1}", lasting},
-	{regexp.MustCompile(`exceeds the claim limit`), "request fewer devices in the ResourceClaim, or use several", lasting},
-	{regexp.MustCompile(`failed to find storage class "([^"]+)"`), "use an existing StorageClass in the claim; the cluster's administrator knows which ones exist", lasting},
-	{regexp.MustCompile(`filter with extender at URL|^(?:, |; )*Post `), "wait; if the problem persists, ask the cluster's administrator to check the extender of the scheduler", lasting},
-	{regexp.MustCompile(`minAvailable is satisfied`), "find out why the other pods of its group are not scheduled; it is tried again with them", lasting},
-	{regexp.MustCompile(`cannot find enough sibling pods`), "create the other pods of its PodGroup, or lower minMember", lasting},
-	{regexp.MustCompile(`(?i:podGroup) \S+ (?:failed recently|gets rejected)`), "find out why the other pods of its group are not scheduled; it is tried again with them", lasting},
-	{regexp.MustCompile(`ElasticQuota \S+ is more than`), "end other pods of the namespace, or ask the cluster's administrator for a larger ElasticQuota", lasting},
-	{regexp.MustCompile(`cannot align pod|missing NUMA resources`), "request less, or wait until a node has more", lasting},
-	{regexp.MustCompile(`Insufficient \w+ devices`), "request fewer devices, or wait until one is free", lasting},
-	{regexp.MustCompile(`usage exceed threshold`), "wait until the load of the nodes is lower", passing},
-	{regexp.MustCompile(`no reservations match`), "correct the reservation affinity of the pod", lasting},
-	{regexp.MustCompile(`queue quota has been exceed`), "wait until other pods of the queue end, or ask the cluster's administrator for a larger quota of the queue", lasting},
-	{regexp.MustCompile(`pending for the requested resources`), "request less in resources, or wait until more is available", lasting},
-	{regexp.MustCompile(`is rejected by the scheduler`), "check the queue that the pod names, or ask the cluster's administrator", lasting},
-	{regexp.MustCompile(`scheduler-enforced node affinity`), "ask the cluster's administrator, whose configuration of the scheduler excludes these nodes", lasting},
-	{regexp.MustCompile(`pod affinity terms conflict`), "correct matchFields in the pod's nodeAffinity: they exclude each other", lasting},
-	{regexp.MustCompile(`resourceclaim|resource claim`), "check the pod's ResourceClaims, or ask the cluster's administrator", lasting},
-	{regexp.MustCompile(`didn't find available persistent volumes`), "use a storage class that provisions volumes, or ask the cluster's administrator for a matching PersistentVolume", lasting},
-	{regexp.MustCompile(`enough free storage`), "request less storage, or wait until a node has more", lasting},
-	{regexp.MustCompile(`requested node name`), "correct nodeName", lasting},
-	{regexp.MustCompile(`non-existent pv`), "use another claim, or ask the cluster's administrator to restore the missing PersistentVolume", lasting},
-	{regexp.MustCompile(`node affinity/selector|didn't match node selector`), "correct nodeSelector and affinity, or ask the cluster's administrator for the labels of the nodes", lasting},
-	{regexp.MustCompile(`existing pods anti-affinity`), "the podAntiAffinity of running pods excludes it; wait until they end, or change their labels or its own", lasting},
-	{regexp.MustCompile(`anti-affinity`), "run fewer replicas, or relax its podAntiAffinity", lasting},
-	{regexp.MustCompile(`pod affinity`), "start the pods that its podAffinity requires, or relax it", lasting},
-	{regexp.MustCompile(`topology spread constraints \(missing required label\)`), "use a topologyKey in topologySpreadConstraints that the nodes have as a label", lasting},
-	{regexp.MustCompile(`topology spread`), "wait for free capacity in the other topology domains, or relax topologySpreadConstraints", lasting},
-	{regexp.MustCompile(`free ports`), "use another hostPort, or none", lasting},
-	{regexp.MustCompile(`Too many pods`), "wait until other pods end", passing},
-	{regexp.MustCompile(`were unschedulable|had unknown conditions`), "wait until nodes are schedulable again", passing},
+	{compile(`untolerated taint\(s\)`), "if nodes are not ready or under pressure, wait; if a taint reserves them, ask the cluster's administrator whether the pod may run there", passing},
+	{compile(`untolerated taint \{|taints? that the pod didn't tolerate`), "add tolerations for the nodes' taints, or let the pod run on other nodes", passing},
+	{compile(`cannot allocate all claims`), "check the device classes and selectors of its ResourceClaims, or wait until a device is free", lasting},
+	{compile(`device class (\S+) does not exist`), `use another DeviceClass than "${1}" in the ResourceClaim`, lasting},
+	{compile(`resourceclaim "([^"]+)" is being deleted`), `wait until ResourceClaim "${1}" is deleted, and create it again`, lasting},
+	{compile(`resourceclaim\S* "([^"]+)" not found`), `create ResourceClaim "${1}", or correct its name`, lasting},
+	{compile(`waiting for (?:dynamic resource|ephemeral volume) controller|ResourceClaim not created yet`), administratorLater, lasting},
+	{compile(`resource claim \S+ is in the process of being allocated|is currently being updated`), "wait for the next attempt", lasting},
+	{compile(`resource claim .* feature is disabled`), "remove from the ResourceClaim what needs this feature, or ask the cluster's administrator to enable it", lasting},
+	{compile(`claim (\S+): selector #\d+ on device`), "correct the CEL selectors of ResourceClaim ${1}", lasting},
+	{compile(`class (\S+): selector #\d+ on device`), "ask the cluster's administrator to correct the CEL selectors of DeviceClass ${1}", lasting},
+	{compile(`exceeds the claim limit`), "request fewer devices in the ResourceClaim, or use several", lasting},
+	{compile(`failed to find storage class "([^"]+)"`), "use an existing StorageClass in the claim; the cluster's administrator knows which ones exist", lasting},
+	{compile(`filter with extender at URL|^(?:, |; )*Post `), "wait; if the problem persists, ask the cluster's administrator to check the extender of the scheduler", lasting},
+	{compile(`minAvailable is satisfied`), "find out why the other pods of its group are not scheduled; it is tried again with them", lasting},
+	{compile(`cannot find enough sibling pods`), "create the other pods of its PodGroup, or lower minMember", lasting},
+	{compile(`(?i:podGroup) \S+ (?:failed recently|gets rejected)`), "find out why the other pods of its group are not scheduled; it is tried again with them", lasting},
+	{compile(`ElasticQuota \S+ is more than`), "end other pods of the namespace, or ask the cluster's administrator for a larger ElasticQuota", lasting},
+	{compile(`cannot align pod|missing NUMA resources`), "request less, or wait until a node has more", lasting},
+	{compile(`Insufficient \w+ devices`), "request fewer devices, or wait until one is free", lasting},
+	{compile(`usage exceed threshold`), "wait until the load of the nodes is lower", passing},
+	{compile(`no reservations match`), "correct the reservation affinity of the pod", lasting},
+	{compile(`queue quota has been exceed`), "wait until other pods of the queue end, or ask the cluster's administrator for a larger quota of the queue", lasting},
+	{compile(`pending for the requested resources`), "request less in resources, or wait until more is available", lasting},
+	{compile(`is rejected by the scheduler`), "check the queue that the pod names, or ask the cluster's administrator", lasting},
+	{compile(`scheduler-enforced node affinity`), "ask the cluster's administrator, whose configuration of the scheduler excludes these nodes", lasting},
+	{compile(`pod affinity terms conflict`), "correct matchFields in the pod's nodeAffinity: they exclude each other", lasting},
+	{compile(`resourceclaim|resource claim`), "check the pod's ResourceClaims, or ask the cluster's administrator", lasting},
+	{compile(`didn't find available persistent volumes`), "use a storage class that provisions volumes, or ask the cluster's administrator for a matching PersistentVolume", lasting},
+	{compile(`enough free storage`), "request less storage, or wait until a node has more", lasting},
+	{compile(`requested node name`), "correct nodeName", lasting},
+	{compile(`non-existent pv`), "use another claim, or ask the cluster's administrator to restore the missing PersistentVolume", lasting},
+	{compile(`node affinity/selector|didn't match node selector`), "correct nodeSelector and affinity, or ask the cluster's administrator for the labels of the nodes", lasting},
+	{compile(`existing pods anti-affinity`), "the podAntiAffinity of running pods excludes it; wait until they end, or change their labels or its own", lasting},
+	{compile(`anti-affinity`), "run fewer replicas, or relax its podAntiAffinity", lasting},
+	{compile(`pod affinity`), "start the pods that its podAffinity requires, or relax it", lasting},
+	{compile(`topology spread constraints \(missing required label\)`), "use a topologyKey in topologySpreadConstraints that the nodes have as a label", lasting},
+	{compile(`topology spread`), "wait for free capacity in the other topology domains, or relax topologySpreadConstraints", lasting},
+	{compile(`free ports`), "use another hostPort, or none", lasting},
+	{compile(`Too many pods`), "wait until other pods end", passing},
+	{compile(`were unschedulable|had unknown conditions`), "wait until nodes are schedulable again", passing},
 	{volumeAffinity, "no suitable node can use its volume; change the pod's placement, or use another volume", lasting},
-	{regexp.MustCompile(`volume count`), "wait until a node can attach another volume", passing},
-	{regexp.MustCompile(`CSI driver is not installed on the node`), "wait until the storage driver runs on the nodes; if the problem persists, ask the cluster's administrator", passing},
-	{regexp.MustCompile(`minCount pods from a gang`), "wait until the other pods of its PodGroup exist; the group's minCount must not exceed their number", lasting},
-	{regexp.MustCompile(`pod group "([^"]+)" to appear`), `create PodGroup "${1}", or correct its name`, lasting},
-	{regexp.MustCompile(`required features`), "select nodes with a newer kubelet, or remove what needs newer features", lasting},
-	{regexp.MustCompile(`timed out trying to allocate devices`), "wait for the next attempt; if the problem persists, simplify the pod's ResourceClaims", lasting},
-	{regexp.MustCompile(`tasks in gang unschedulable`), "find out why the other pods of its group are not scheduled; it is tried again with them", lasting},
-	{regexp.MustCompile(`waiting for the preemption`), "wait until the pods that it replaces have ended", lasting},
-	{regexp.MustCompile(`device binding (?:timeout|failed)`), "wait for the next attempt; if the problem persists, ask the cluster's administrator to check the driver of its ResourceClaims", lasting},
-	{regexp.MustCompile(`rejected due to timeout after waiting \S+ at plugin (?:GangScheduling|Coscheduling)`), "find out why the other pods of its group are not scheduled; it is tried again with them", lasting},
-	{regexp.MustCompile(`had no available disk`), "another pod on these nodes uses the same disk; wait until it ends, or use another volume", lasting},
-	{regexp.MustCompile(`ReadWriteOncePod`), "another pod uses its claim; stop that pod, or use another claim", lasting},
+	{compile(`volume count`), "wait until a node can attach another volume", passing},
+	{compile(`CSI driver is not installed on the node`), "wait until the storage driver runs on the nodes; if the problem persists, ask the cluster's administrator", passing},
+	{compile(`minCount pods from a gang`), "wait until the other pods of its PodGroup exist; the group's minCount must not exceed their number", lasting},
+	{compile(`pod group "([^"]+)" to appear`), `create PodGroup "${1}", or correct its name`, lasting},
+	{compile(`required features`), "select nodes with a newer kubelet, or remove what needs newer features", lasting},
+	{compile(`timed out trying to allocate devices`), "wait for the next attempt; if the problem persists, simplify the pod's ResourceClaims", lasting},
+	{compile(`tasks in gang unschedulable`), "find out why the other pods of its group are not scheduled; it is tried again with them", lasting},
+	{compile(`waiting for the preemption`), "wait until the pods that it replaces have ended", lasting},
+	{compile(`device binding (?:timeout|failed)`), "wait for the next attempt; if the problem persists, ask the cluster's administrator to check the driver of its ResourceClaims", lasting},
+	{compile(`rejected due to timeout after waiting \S+ at plugin (?:GangScheduling|Coscheduling)`), "find out why the other pods of its group are not scheduled; it is tried again with them", lasting},
+	{compile(`had no available disk`), "another pod on these nodes uses the same disk; wait until it ends, or use another volume", lasting},
+	{compile(`ReadWriteOncePod`), "another pod uses its claim; stop that pod, or use another claim", lasting},
 }
 
 var (
 	// insufficient matches a resource. Other schedulers write more words after it.
-	insufficient = regexp.MustCompile(`Insufficient ([\w./-]*\w)(?:[,;:)]|\.(?: |$)| \(|$)`)
+	insufficient = compile(`Insufficient ([\w./-]*\w)(?:[,;:)]|\.(?: |$)| \(|$)`)
 	// absent matches what exceedsLargestNode writes of a resource that no node offers.
-	absent = regexp.MustCompile(`\bno node offers ([\w./-]*\w)`)
+	absent = compile(`\bno node offers ([\w./-]*\w)`)
 	// tooLarge matches what exceedsLargestNode writes of a request that no node can satisfy.
-	tooLarge = regexp.MustCompile(`the largest node has \S+ (?:of )?([\w./-]*\w); the pod requests [\w.]+`)
+	tooLarge = compile(`the largest node has \S+ (?:of )?([\w./-]*\w); the pod requests [\w.]+`)
 	// nodeProblem matches taints that Kubernetes sets on nodes with a problem, and others that
 	// agents remove when they run. A toleration would be wrong.
-	nodeProblem = regexp.MustCompile(`untolerated taint \{(?:node\.(?:cloudprovider\.)?kubernetes\.io/|(?:startup|ignore)-taint\.cluster-autoscaler\.kubernetes\.io/|` +
+	nodeProblem = compile(`untolerated taint \{(?:node\.(?:cloudprovider\.)?kubernetes\.io/|(?:startup|ignore)-taint\.cluster-autoscaler\.kubernetes\.io/|` +
 		`karpenter\.sh/unregistered|[^}:]*/agent-not-ready)[^}]*\}`)
 	// leavingNode matches taints of autoscalers on nodes that they remove.
-	leavingNode = regexp.MustCompile(`untolerated taint \{(?:ToBeDeletedByClusterAutoscaler|DeletionCandidateOfClusterAutoscaler|karpenter\.sh/disrupt|` +
+	leavingNode = compile(`untolerated taint \{(?:ToBeDeletedByClusterAutoscaler|DeletionCandidateOfClusterAutoscaler|karpenter\.sh/disrupt|` +
 		`aws-node-termination-handler/|cloud\.google\.com/impending-node-termination)[^}]*\}`)
 	// fargateNode matches the taint of the nodes of AWS Fargate, which take only pods that a profile selects.
-	fargateNode = regexp.MustCompile(`untolerated taint \{eks\.amazonaws\.com/compute-type: fargate\}`)
+	fargateNode = compile(`untolerated taint \{eks\.amazonaws\.com/compute-type: fargate\}`)
 	// ofTaints match taints that only Kubernetes, clouds and autoscalers set, by their names.
-	ofTaints = []*regexp.Regexp{leavingNode, nodeProblem, fargateNode}
+	ofTaints = []*pattern{leavingNode, nodeProblem, fargateNode}
 	// controlPlane matches the nodes of the control plane, which take no pods of users.
-	controlPlane = regexp.MustCompile(`(?:^|, )\d+ node\(s\) had untolerated taint \{node-role\.kubernetes\.io/(?:control-plane|master)[^}]*\}`)
+	controlPlane = compile(`(?:^|, )\d+ node\(s\) had untolerated taint \{node-role\.kubernetes\.io/(?:control-plane|master)[^}]*\}`)
 )
 
 // sortObstacles sorts the scheduler's reasons without their node counts. The scheduler

@@ -3,7 +3,6 @@ package diagnosis
 import (
 	"cmp"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -11,7 +10,7 @@ import (
 )
 
 // volumeAffinity matches what the scheduler writes about nodes that cannot use a volume.
-var volumeAffinity = regexp.MustCompile(`volume node affinity|no available volume zone|PersistentVolume's node affinity`)
+var volumeAffinity = compile(`volume node affinity|no available volume zone|PersistentVolume's node affinity`)
 
 // NeedsVolumes reports whether nodes cannot take a pod because of its volumes. The diagnosis then
 // says where they are, if [Workload.Volumes] contains them. The scheduler's Event can be known before

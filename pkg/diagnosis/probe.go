@@ -2,7 +2,6 @@ package diagnosis
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,43 +11,43 @@ import (
 )
 
 var probeRules = []rule{
-	{regexp.MustCompile(`(?i)^(\w+) probe failed: .*malformed HTTP response`),
+	{compile(`(?i)^(\w+) probe failed: .*malformed HTTP response`),
 		"its ${1} probe uses HTTP, but the container does not answer with HTTP", "correct the probe's scheme or port", false},
-	{regexp.MustCompile(`(?i)^(\w+) probe (?:failed|errored).*exec: \\?"([^"\\]*)\\?": permission denied`),
+	{compile(`(?i)^(\w+) probe (?:failed|errored).*exec: \\?"([^"\\]*)\\?": permission denied`),
 		`its ${1} probe runs the command "${2}", which cannot be executed: permission denied`, "change the probe's command, or make the file executable", false},
-	{regexp.MustCompile(`(?i)^(\w+) probe errored.*: (?:parsing ("[^"]*"): invalid syntax|port ("[^"]*") not found)`),
+	{compile(`(?i)^(\w+) probe errored.*: (?:parsing ("[^"]*"): invalid syntax|port ("[^"]*") not found)`),
 		"its ${1} probe names port ${2}${3}, which ports of the container does not define", "correct the port of the probe, or add the name to ports", false},
-	{regexp.MustCompile(`(?i)^(\w+) probe failed:?$`),
+	{compile(`(?i)^(\w+) probe failed:?$`),
 		"its ${1} probe fails without a message", "run the probe's command in the container, or check the container's log", true},
-	{regexp.MustCompile("(?i)^(\\w+) probe (?:failed|errored).*executable file `([^`]*)` not found"),
+	{compile("(?i)^(\\w+) probe (?:failed|errored).*executable file `([^`]*)` not found"),
 		`its ${1} probe runs the command "${2}", which its image does not contain`, "change the probe's command, or the image", false},
-	{regexp.MustCompile(`(?i)^(\w+) probe failed: .*no route to host`),
+	{compile(`(?i)^(\w+) probe failed: .*no route to host`),
 		"the node cannot reach the pod for its ${1} probe: no route to host", administratorLater, true},
-	{regexp.MustCompile(`(?i)^(\w+) probe failed: .*(?:connection reset by peer|: EOF$)`),
+	{compile(`(?i)^(\w+) probe failed: .*(?:connection reset by peer|: EOF$)`),
 		"its ${1} probe gets no answer: the container closes the connection", "check the probe's port and scheme, and the container's log", true},
-	{regexp.MustCompile(`(?i)^(\w+) probe errored.* container is in CONTAINER_EXITED state`),
+	{compile(`(?i)^(\w+) probe errored.* container is in CONTAINER_EXITED state`),
 		"it had ended when its ${1} probe ran", "find out why it ended: see its exit code and its log", true},
-	{regexp.MustCompile(`(?i)^(\w+) probe failed: .*does not implement the grpc health protocol`),
+	{compile(`(?i)^(\w+) probe failed: .*does not implement the grpc health protocol`),
 		"its server does not offer the gRPC health service, which its ${1} probe asks", "add grpc.health.v1.Health to the server, or use another type of probe", false},
-	{regexp.MustCompile(`(?i)^(\w+) probe failed: timeout: failed to connect service`),
+	{compile(`(?i)^(\w+) probe failed: timeout: failed to connect service`),
 		"its ${1} probe cannot connect", "check the probe's port, or wait until the container listens on it; if it is slow, raise timeoutSeconds", true},
-	{regexp.MustCompile(`(?i)^(\w+) probe failed: .*connection refused`),
+	{compile(`(?i)^(\w+) probe failed: .*connection refused`),
 		"its ${1} probe cannot connect", "check the probe's port, or wait until the container listens on it", true},
-	{regexp.MustCompile(`(?i)^(\w+) probe (?:failed|errored).*exec: \\?"([^"\\]*)\\?": (?:stat [^:]*: )?(?:executable file not found|no such file)`),
+	{compile(`(?i)^(\w+) probe (?:failed|errored).*exec: \\?"([^"\\]*)\\?": (?:stat [^:]*: )?(?:executable file not found|no such file)`),
 		`its ${1} probe runs the command "${2}", which its image does not contain`, "change the probe's command, or the image", false},
-	{regexp.MustCompile(`(?i)^(\w+) probe failed: .*(?:server gave HTTP response to HTTPS client|first record does not look like a TLS handshake)`),
+	{compile(`(?i)^(\w+) probe failed: .*(?:server gave HTTP response to HTTPS client|first record does not look like a TLS handshake)`),
 		"its ${1} probe uses HTTPS, but the container answers with HTTP", "correct the probe's scheme", false},
-	{regexp.MustCompile(`(?i)^(\w+) probe failed: HTTP probe failed with statuscode: (40[13])`),
+	{compile(`(?i)^(\w+) probe failed: HTTP probe failed with statuscode: (40[13])`),
 		"its ${1} probe returns HTTP status ${2}", "use a path that needs no login, or set httpHeaders of the probe", true},
-	{regexp.MustCompile(`(?i)^(\w+) probe failed: .*http2: frame too large`),
+	{compile(`(?i)^(\w+) probe failed: .*http2: frame too large`),
 		"its ${1} probe uses gRPC, but the container does not answer with gRPC", "correct the port of the probe; it uses no TLS", false},
-	{regexp.MustCompile(`(?i)^(\w+) probe errored.*possibly OOM-killed`),
+	{compile(`(?i)^(\w+) probe errored.*possibly OOM-killed`),
 		"the command of its ${1} probe cannot be started; the memory limit of the container can be reached", "raise resources.limits.memory, or reduce the memory use of the container", true},
-	{regexp.MustCompile(`(?i)^(\w+) probe failed: HTTP probe failed with statuscode: (\d+)`),
+	{compile(`(?i)^(\w+) probe failed: HTTP probe failed with statuscode: (\d+)`),
 		"its ${1} probe returns HTTP status ${2}", "check the probe's path and the container's log", true},
-	{regexp.MustCompile(`(?i)^(\w+) probe (?:failed|errored).*(?:Client\.Timeout|deadline exceeded|timed out|i/o timeout|did not complete within)`),
+	{compile(`(?i)^(\w+) probe (?:failed|errored).*(?:Client\.Timeout|deadline exceeded|timed out|i/o timeout|did not complete within)`),
 		"its ${1} probe times out", "raise the probe's timeoutSeconds, or check the container's log for the delay", true},
-	{regexp.MustCompile(`(?i)^(\w+) probe (?:failed|errored)(?: and resulted in \w+ state)?: ?(.*)`),
+	{compile(`(?i)^(\w+) probe (?:failed|errored)(?: and resulted in \w+ state)?: ?(.*)`),
 		"its ${1} probe fails: ${2}", "check the probe and the container's log", true},
 }
 

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"math"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,9 +14,9 @@ import (
 )
 
 var (
-	nodesPrefix      = regexp.MustCompile(`^\d+/\d+ nodes are available: ?`)
-	preemptionSuffix = regexp.MustCompile(`\.? ?(?:(?:no new claims to deallocate|still not schedulable), )?preemption: .*$`)
-	deallocationNote = regexp.MustCompile(`\.? ?no new claims to deallocate,?`)
+	nodesPrefix      = compile(`^\d+/\d+ nodes are available: ?`)
+	preemptionSuffix = compile(`\.? ?(?:(?:no new claims to deallocate|still not schedulable), )?preemption: .*$`)
+	deallocationNote = compile(`\.? ?no new claims to deallocate,?`)
 )
 
 // schedulingFindings returns why the pod has no node.
@@ -60,23 +59,23 @@ func (s *podView) schedulingFindings() []finding {
 // missingClaims match what the scheduler writes about a claim that a controller must create for the
 // pod. They contain the reason of that controller's Event if it cannot.
 var missingClaims = []struct {
-	text   *regexp.Regexp
+	text   *pattern
 	reason string
 }{
-	{regexp.MustCompile(`waiting for ephemeral volume controller`), "FailedBinding"},
-	{regexp.MustCompile(`ResourceClaim not created yet|waiting for dynamic resource controller`), "FailedResourceClaimCreation"},
+	{compile(`waiting for ephemeral volume controller`), "FailedBinding"},
+	{compile(`ResourceClaim not created yet|waiting for dynamic resource controller`), "FailedResourceClaimCreation"},
 }
 
 // claimRules match the Events about a claim that a controller cannot create for a pod.
 var claimRules = []rule{
-	{regexp.MustCompile(`^ephemeral volume (\S+): PVC \S+/(\S+) was not created for pod`),
+	{compile(`^ephemeral volume (\S+): PVC \S+/(\S+) was not created for pod`),
 		`its ephemeral volume "${1}" needs the name of claim "${2}", which exists already`, "rename the volume, or delete that claim", false},
-	{regexp.MustCompile(`^PodResourceClaim (\S+): resource claim template ("[^"]+"): .* not found`),
+	{compile(`^PodResourceClaim (\S+): resource claim template ("[^"]+"): .* not found`),
 		`ResourceClaimTemplate ${2} of its resource claim "${1}" does not exist`, "create it, or correct its name", false},
 }
 
 // createdFor matches the error of the API server in such an Event.
-var createdFor = regexp.MustCompile(`create (?:PVC|ResourceClaim) (\S+): `)
+var createdFor = compile(`create (?:PVC|ResourceClaim) (\S+): `)
 
 // describeMissingClaim explains a pod that waits for a claim by the Event of the controller that
 // cannot create it. It reports whether there is one.
@@ -146,17 +145,17 @@ func (s *podView) lastOfScheduler() *Event {
 }
 
 // karpenterDetails matches what a note of Karpenter repeats for each NodePool.
-var karpenterDetails = regexp.MustCompile(`, [^ ,;]+=[^;]*, resources=\{[^}]*\}|, daemonset overhead=\{[^}]*\}| and requirements [^;]*`)
+var karpenterDetails = compile(`, [^ ,;]+=[^;]*, resources=\{[^}]*\}|, daemonset overhead=\{[^}]*\}| and requirements [^;]*`)
 
 // karpenterAdvice are the obstacles that only Karpenter names. One of them can hold for some NodePools only.
 var karpenterAdvice = []obstacle{
-	{regexp.MustCompile(`incompatible requirements|does not have known values`), "check nodeSelector and affinity, which can exclude all NodePools", lasting},
-	{regexp.MustCompile(`unsatisfiable topology constraint`), "relax topologySpreadConstraints or podAntiAffinity", lasting},
-	{regexp.MustCompile(`m vs M typo`), "correct the unit of the CPU request: m is a thousandth, and M a million", lasting},
+	{compile(`incompatible requirements|does not have known values`), "check nodeSelector and affinity, which can exclude all NodePools", lasting},
+	{compile(`unsatisfiable topology constraint`), "relax topologySpreadConstraints or podAntiAffinity", lasting},
+	{compile(`m vs M typo`), "correct the unit of the CPU request: m is a thousandth, and M a million", lasting},
 }
 
 // onFargate matches what the scheduler of AWS Fargate writes about a pod that it does not run.
-var onFargate = regexp.MustCompile(`not supported on Fargate|Fargate is not supported in`)
+var onFargate = compile(`not supported on Fargate|Fargate is not supported in`)
 
 // neverOnFargate reports whether Fargate can never run the pod. It can once its claims are bound.
 func neverOnFargate(text string) bool {
@@ -164,7 +163,7 @@ func neverOnFargate(text string) bool {
 }
 
 // scalingLimit matches why an autoscaler may not add a node.
-var scalingLimit = regexp.MustCompile(`max node group size reached|max cluster [\w, ]+ limit reached|exceed limits for nodepool|limits have been exhausted for nodepool`)
+var scalingLimit = compile(`max node group size reached|max cluster [\w, ]+ limit reached|exceed limits for nodepool|limits have been exhausted for nodepool`)
 
 // limitAdvice returns the end of the advice if a limit of the autoscaler is reached.
 func limitAdvice(text string) string {
@@ -231,7 +230,7 @@ func onlyNode(p *corev1.Pod) string {
 }
 
 // notThisNode matches the obstacle of the nodes for which the pod is not.
-var notThisNode = regexp.MustCompile(`(?:, )?\d+ node\(s\) (?:didn't satisfy plugin\(s\) \[NodeAffinity\]|didn't match Pod's node affinity/selector)`)
+var notThisNode = compile(`(?:, )?\d+ node\(s\) (?:didn't satisfy plugin\(s\) \[NodeAffinity\]|didn't match Pod's node affinity/selector)`)
 
 // unschedulableText returns the beginning of the message, and the obstacles. For the pod of a DaemonSet,
 // it leaves out the other nodes, unless they are the only obstacle.
@@ -244,7 +243,7 @@ func unschedulableText(p *corev1.Pod, nodes string) (message, obstacles string) 
 
 // notYet matches the texts of schedulers about a pod that waits for something else than a node. Those of
 // YuniKorn begin with the task.
-var notYet = regexp.MustCompile(`^(?:waiting for|Task) `)
+var notYet = compile(`^(?:waiting for|Task) `)
 
 // describeUnschedulable sets the message and the advice from the scheduler's text.
 func (s *podView) describeUnschedulable(text string, cause *Cause) {

@@ -2,7 +2,6 @@ package diagnosis
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -13,7 +12,7 @@ import (
 
 // earlierOperation matches the error of a driver that works on the volume already. Not all drivers use the
 // code Aborted for it.
-var earlierOperation = rule{regexp.MustCompile(`(?i)an operation with the given \S+ ID .* already exists`), operationRuns, administratorLater, true}
+var earlierOperation = rule{compile(`(?i)an operation with the given \S+ ID .* already exists`), operationRuns, administratorLater, true}
 
 const operationRuns = "an earlier operation on the volume has not ended"
 
@@ -21,130 +20,130 @@ const operationRuns = "an earlier operation on the volume has not ended"
 // error whose text is the driver's own. A text "permission denied" is no rule, because programs of
 // the driver write it about files.
 var provisioningRules = []rule{
-	{regexp.MustCompile(`is forbidden: User "[^"]+" cannot (\w+) resource ("[^"]+")`),
+	{compile(`is forbidden: User "[^"]+" cannot (\w+) resource ("[^"]+")`),
 		"the storage driver may not ${1} ${2} of the cluster", "ask the cluster's administrator to correct the role of the driver", false},
-	{regexp.MustCompile(`Mount options are not supported by the provisioner`),
+	{compile(`Mount options are not supported by the provisioner`),
 		"its StorageClass has mountOptions, which its provisioner does not support", "use another StorageClass, or ask the cluster's administrator to remove them", false},
-	{regexp.MustCompile(`were not found on any nodes|topology labels from selected node .* does not match topology keys from CSINode`),
+	{compile(`were not found on any nodes|topology labels from selected node .* does not match topology keys from CSINode`),
 		"the nodes do not have the topology labels of the storage driver", "ask the cluster's administrator to check that the driver runs on the nodes", false},
-	{regexp.MustCompile(`does not support block volume provisioning|block volume not supported`),
+	{compile(`does not support block volume provisioning|block volume not supported`),
 		"the storage driver does not support block devices", "set volumeMode to Filesystem, or use another StorageClass", false},
-	{regexp.MustCompile(`^invalid tokens: (.*)`),
+	{compile(`^invalid tokens: (.*)`),
 		"its StorageClass names a Secret by values that the claim does not have: ${1}", "add them to the claim, or use another StorageClass", false},
-	{regexp.MustCompile(`found unknown parameter key ("[^"]+")`),
+	{compile(`found unknown parameter key ("[^"]+")`),
 		"its StorageClass has the unknown parameter ${1}", "use another StorageClass, or ask the cluster's administrator to correct it", false},
-	{regexp.MustCompile(`CrossNamespaceVolumeDataSource feature is disabled`),
+	{compile(`CrossNamespaceVolumeDataSource feature is disabled`),
 		"the cluster allows no data source in another namespace", "use a data source in the namespace of the claim", false},
-	{regexp.MustCompile(`(?:the PVC DataSource|^snapshot) (\S+) is (?:currently )?being deleted`),
+	{compile(`(?:the PVC DataSource|^snapshot) (\S+) is (?:currently )?being deleted`),
 		`its data source "${1}" is being deleted`, "use another data source", false},
-	{regexp.MustCompile(`persistentvolumeclaim "([^"]+)" not found`),
+	{compile(`persistentvolumeclaim "([^"]+)" not found`),
 		`its data source, claim "${1}", does not exist`, "create that claim, or correct spec.dataSource", false},
-	{regexp.MustCompile(`.*can be only created in region.*`),
+	{compile(`.*can be only created in region.*`),
 		"the storage driver makes volumes in another region: ${0}", "use another StorageClass, or ask the cluster's administrator to correct it", false},
-	{regexp.MustCompile(`.*(?:source volume is in region|does not match source volume zone).*`),
+	{compile(`.*(?:source volume is in region|does not match source volume zone).*`),
 		"its data source is in another zone or region: ${0}", "use another data source, or run the pod where the data source is", false},
-	{regexp.MustCompile(`no suitable (?:\w+ )?backend with .* of free space`),
+	{compile(`no suitable (?:\w+ )?backend with .* of free space`),
 		"no storage backend has enough free space", "request less, or ask the cluster's administrator for more storage", true},
-	{regexp.MustCompile(`no available backends? for storage class|no available storage for access modes`),
+	{compile(`no available backends? for storage class|no available storage for access modes`),
 		"no storage backend offers what the claim and its StorageClass require", "check accessModes of the claim, or use another StorageClass", false},
-	{regexp.MustCompile(`No mount target .* is in available state`),
+	{compile(`No mount target .* is in available state`),
 		"its file system has no mount target that is available yet", administratorLater, true},
-	{regexp.MustCompile(`TotalSharesProvisionedCapacityExceedsAccountLimit`),
+	{compile(`TotalSharesProvisionedCapacityExceedsAccountLimit`),
 		"the storage account has no capacity left", administratorLater, true},
-	{regexp.MustCompile(`not ready, current state: (\w+)`),
+	{compile(`not ready, current state: (\w+)`),
 		"the storage backend has not prepared it yet; its state is ${1}", administratorLater, true},
-	{regexp.MustCompile(`VolumeContentSource \w+ \S+ is not yet available`),
+	{compile(`VolumeContentSource \w+ \S+ is not yet available`),
 		"its data source is not ready yet", "wait", true},
-	{regexp.MustCompile(`size mismatch, requested volume size: (\d+) but source snapshot \S+ (\d+)`),
+	{compile(`size mismatch, requested volume size: (\d+) but source snapshot \S+ (\d+)`),
 		"it requests ${1} bytes, and its data source has ${2}", "request ${2} in resources.requests.storage", false},
-	{regexp.MustCompile(`^volume size is not matching`),
+	{compile(`^volume size is not matching`),
 		"its size differs from that of its data source", "request the size of the data source", false},
-	{regexp.MustCompile(`mount error\(13\)`),
+	{compile(`mount error\(13\)`),
 		"the file server denies access", "ask the cluster's administrator to correct the credentials of the StorageClass", false},
-	{regexp.MustCompile(`no local path available on node (\S+)`),
+	{compile(`no local path available on node (\S+)`),
 		`node "${1}" has no directory for local volumes`, "run the pod on another node, or ask the cluster's administrator", false},
-	{regexp.MustCompile(`not able to select a node to create the PV`),
+	{compile(`not able to select a node to create the PV`),
 		"no node fits its StorageClass", "use another StorageClass, or ask the cluster's administrator to correct it", false},
-	{regexp.MustCompile(`missing configuration for cluster ID ("[^"]+")`),
+	{compile(`missing configuration for cluster ID ("[^"]+")`),
 		"the storage driver does not know Ceph cluster ${1}, which its StorageClass names", "ask the cluster's administrator to correct clusterID of the StorageClass, or the configuration of the driver", false},
-	{regexp.MustCompile(`timed out waiting for volume to create: .*InvalidVolume\.NotFound`),
+	{compile(`timed out waiting for volume to create: .*InvalidVolume\.NotFound`),
 		"the new volume disappeared while it was created", "ask the cluster's administrator whether the driver may use the KMS key of the StorageClass", false},
-	{regexp.MustCompile(`access denied by server`),
+	{compile(`access denied by server`),
 		"the NFS server denies access", "ask the cluster's administrator to check the exports of the server, and the path in the StorageClass", false},
-	{regexp.MustCompile(`connection error: desc = `),
+	{compile(`connection error: desc = `),
 		"the storage driver does not respond", administratorLater, true},
-	{regexp.MustCompile(`RequestDisallowedByPolicy`),
+	{compile(`RequestDisallowedByPolicy`),
 		"a policy of the cloud account forbids it", "ask the cluster's administrator", false},
-	{regexp.MustCompile(`SkuNotAvailable|does not have enough resources available|RESOURCE_POOL_EXHAUSTED`),
+	{compile(`SkuNotAvailable|does not have enough resources available|RESOURCE_POOL_EXHAUSTED`),
 		"the zone or region has no capacity for it", "wait, or use another storage class or zone", true},
-	{regexp.MustCompile(`No compatible datastores found|none of compatible datastores`),
+	{compile(`No compatible datastores found|none of compatible datastores`),
 		"no datastore is accessible from the nodes that may use it", "ask the cluster's administrator to correct its StorageClass or the datastores", false},
-	{regexp.MustCompile(`provided secret is empty`),
+	{compile(`provided secret is empty`),
 		"the Secret that its StorageClass names is empty", "ask the cluster's administrator to correct it", false},
-	{regexp.MustCompile(`unable to create directory to provision new pv: (.*)`),
+	{compile(`unable to create directory to provision new pv: (.*)`),
 		"the provisioner cannot create a directory on the storage server: ${1}", "ask the cluster's administrator to check the export of the server", false},
-	{regexp.MustCompile(`unexpected state for filesystem (\S+): "([^"]+)"`),
+	{compile(`unexpected state for filesystem (\S+): "([^"]+)"`),
 		"its file system ${1} has the state ${2}", "ask the cluster's administrator", false},
-	{regexp.MustCompile(`\bKMS\b`),
+	{compile(`\bKMS\b`),
 		"the encryption key of its StorageClass cannot be used", "ask the cluster's administrator to check the key", false},
-	{regexp.MustCompile(`(?i)(?:\bfile ?system|\bpool|\bfscID)\b[^:]* (?:does not exist|not found)`),
+	{compile(`(?i)(?:\bfile ?system|\bpool|\bfscID)\b[^:]* (?:does not exist|not found)`),
 		"the storage backend does not have what its StorageClass names: ${0}", "use another StorageClass, or ask the cluster's administrator to correct it", false},
-	{regexp.MustCompile(`(?:^|: )nodes? "([^"]+)" not found`),
+	{compile(`(?:^|: )nodes? "([^"]+)" not found`),
 		`node "${1}", which was chosen for it, no longer exists`, "wait until another node is chosen; if the problem persists, delete the pod that uses it", true},
-	{regexp.MustCompile(`no node was specified`),
+	{compile(`no node was specified`),
 		"no node is chosen for it yet", "use a storage class with volumeBindingMode WaitForFirstConsumer", false},
-	{regexp.MustCompile(`volumeattributesclass[\w.]* "([^"]+)" not found`),
+	{compile(`volumeattributesclass[\w.]* "([^"]+)" not found`),
 		`VolumeAttributesClass "${1}" does not exist`, "correct volumeAttributesClassName, or ask the cluster's administrator which ones exist", false},
-	{regexp.MustCompile(`CSI driver does not support (clone operations|snapshot restore|VolumeAttributesClass)`),
+	{compile(`CSI driver does not support (clone operations|snapshot restore|VolumeAttributesClass)`),
 		"the storage driver does not support ${1}", "remove spec.dataSource or spec.volumeAttributesClassName of the claim, or use another StorageClass", false},
-	{regexp.MustCompile(`is not handled by CSI driver of StorageClass (\S+)`),
+	{compile(`is not handled by CSI driver of StorageClass (\S+)`),
 		`its data source belongs to another storage driver than StorageClass "${1}"`, "use a StorageClass of the driver that made the data source", false},
-	{regexp.MustCompile(`modifies the mode of the source volume|must have the same volume mode for cloning`),
+	{compile(`modifies the mode of the source volume|must have the same volume mode for cloning`),
 		"its volumeMode differs from that of its data source", "set the volumeMode of the data source", false},
-	{regexp.MustCompile(`accessing (\S+) of (\S+) dataSource from \S+ isn't allowed`),
+	{compile(`accessing (\S+) of (\S+) dataSource from \S+ isn't allowed`),
 		`its data source ${2} "${1}" is in another namespace, which does not allow its use`, "create a ReferenceGrant in that namespace, or use a data source in the claim's own", false},
-	{regexp.MustCompile(`is not in allowed topologies`),
+	{compile(`is not in allowed topologies`),
 		"its StorageClass does not allow volumes where the pod's node is", "change the pod's placement, or use another StorageClass", false},
-	{regexp.MustCompile(`must be greater than or equal in size to the specified PVC data source, requested (\d+) but source is (\d+)`),
+	{compile(`must be greater than or equal in size to the specified PVC data source, requested (\d+) but source is (\d+)`),
 		"it requests ${1} bytes, and its data source has ${2}", "request at least ${2} in resources.requests.storage", false},
-	{regexp.MustCompile(`requested size \((\d+) bytes\) is different than the source volume size \((\d+) bytes\)`),
+	{compile(`requested size \((\d+) bytes\) is different than the source volume size \((\d+) bytes\)`),
 		"it requests ${1} bytes, and its data source has ${2}", "request ${2} in resources.requests.storage", false},
-	{regexp.MustCompile(`claim Selector is not supported`),
+	{compile(`claim Selector is not supported`),
 		"the storage driver does not support its selector", "remove spec.selector; it can only select among existing PersistentVolumes", false},
-	{regexp.MustCompile(`no topology key found on CSINode (\S+)|error getting CSINode for selected node "([^"]+)"|failed to get selected CSINode (\S+):`),
+	{compile(`no topology key found on CSINode (\S+)|error getting CSINode for selected node "([^"]+)"|failed to get selected CSINode (\S+):`),
 		`the storage driver does not run on the pod's node ${1}${2}${3}`, "wait until it runs; if the problem persists, ask the cluster's administrator", true},
-	{regexp.MustCompile(`requested volume size (\d+) is less than the size (\d+) for the source (?:\w+ )?(\S+)`),
+	{compile(`requested volume size (\d+) is less than the size (\d+) for the source (?:\w+ )?(\S+)`),
 		`it requests ${1} bytes, and its source "${3}" has ${2}`, "request at least ${2} in resources.requests.storage", false},
-	{regexp.MustCompile(`error getting secret (\S+) in namespace (\S+?):`),
+	{compile(`error getting secret (\S+) in namespace (\S+?):`),
 		`Secret "${1}" of its StorageClass cannot be read in namespace "${2}"`, "ask the cluster's administrator to create it", false},
-	{regexp.MustCompile(`(?:storageclass[\w.]*|StorageClass) "([^"]+)" not found`),
+	{compile(`(?:storageclass[\w.]*|StorageClass) "([^"]+)" not found`),
 		`StorageClass "${1}" does not exist`, "use another one, or ask the cluster's administrator which ones exist", false},
-	{regexp.MustCompile(`code = Aborted`), operationRuns, administratorLater, true},
+	{compile(`code = Aborted`), operationRuns, administratorLater, true},
 	earlierOperation,
-	{regexp.MustCompile(`code = Unauthenticated|rados: ret=-13|(?i:InvalidIdentityToken|WebIdentity|AuthFailure|ExpiredToken|credential|` +
+	{compile(`code = Unauthenticated|rados: ret=-13|(?i:InvalidIdentityToken|WebIdentity|AuthFailure|ExpiredToken|credential|` +
 		`incorrect user name or password|InvalidClientTokenId)|` + httpStatus + `401\b`),
 		"the storage driver's credentials are not accepted", "ask the cluster's administrator to correct them", false},
-	{regexp.MustCompile(`code = PermissionDenied|(?i:AccessDenied|access denied|UnauthorizedOperation|not authorized|unauthorized|AuthorizationFailed)|` + httpStatus + `403\b`),
+	{compile(`code = PermissionDenied|(?i:AccessDenied|access denied|UnauthorizedOperation|not authorized|unauthorized|AuthorizationFailed)|` + httpStatus + `403\b`),
 		"the storage driver lacks a permission in the storage backend", "ask the cluster's administrator to grant it", false},
-	{regexp.MustCompile(`(?i)rate ?limit|throttl|TooManyRequests|RequestLimitExceeded|` + httpStatus + `429\b`),
+	{compile(`(?i)rate ?limit|throttl|TooManyRequests|RequestLimitExceeded|` + httpStatus + `429\b`),
 		"the storage backend's rate limit is reached", "wait", true},
-	{regexp.MustCompile(`(?i)exceeded quota|QuotaExceeded|LimitExceeded|quota .*exceeded|exceed(?:s allowed|ing approved) .*quota`),
+	{compile(`(?i)exceeded quota|QuotaExceeded|LimitExceeded|quota .*exceeded|exceed(?:s allowed|ing approved) .*quota`),
 		"a quota of the storage backend is exceeded", "request less, or remove unused volumes", true},
-	{regexp.MustCompile(`(?i)insufficient|no space|out of space|not enough`),
+	{compile(`(?i)insufficient|no space|out of space|not enough`),
 		"the storage backend is full", "request less, or wait until space is available", true},
-	{regexp.MustCompile(`(?i)topology|no accessible|zone .*(?:not found|does not exist)`),
+	{compile(`(?i)topology|no accessible|zone .*(?:not found|does not exist)`),
 		"the storage backend has no volume where the pod's node is", "change the pod's placement, or use a storage class with volumeBindingMode WaitForFirstConsumer", false},
-	{regexp.MustCompile(`(?i).*(?:snapshot .*(?:not found|does not exist|not ready)|(?:data ?source|clone) ).*`),
+	{compile(`(?i).*(?:snapshot .*(?:not found|does not exist|not ready)|(?:data ?source|clone) ).*`),
 		"its data source cannot be used: ${0}", "check spec.dataSource of the claim: the snapshot or claim must exist and be ready", true},
-	{regexp.MustCompile(`code = NotFound desc = (.*)`), // "Source does not exist": CSI specification
+	{compile(`code = NotFound desc = (.*)`), // "Source does not exist": CSI specification
 		"the storage backend does not find its data source, or what its StorageClass names: ${1}", "check spec.dataSource of the claim, or ask the cluster's administrator to check the StorageClass", false},
-	{regexp.MustCompile(`(?i)deadline ?exceeded|timed? ?out|unavailable|connection refused|no such host|name or service not known|` + httpStatus + `50[0234]\b`),
+	{compile(`(?i)deadline ?exceeded|timed? ?out|unavailable|connection refused|no such host|name or service not known|` + httpStatus + `50[0234]\b`),
 		"the storage backend does not respond", administratorLater, true},
-	{regexp.MustCompile(`code = ResourceExhausted desc = (.*)`),
+	{compile(`code = ResourceExhausted desc = (.*)`),
 		"the storage backend has too little space left, or a limit is reached: ${1}", "request less, or wait until space is available", true},
-	{regexp.MustCompile(`(?i).*(?:not supported|unsupported|only supports|\binvalid\b|InvalidParameter).*`),
+	{compile(`(?i).*(?:not supported|unsupported|only supports|\binvalid\b|InvalidParameter).*`),
 		"the storage backend does not support such a volume: ${0}", "check accessModes, volumeMode and size of the claim, and the parameters of its StorageClass", false},
-	{regexp.MustCompile(`code = (?:InvalidArgument|OutOfRange|Unimplemented) desc = (.*)`),
+	{compile(`code = (?:InvalidArgument|OutOfRange|Unimplemented) desc = (.*)`),
 		"the storage backend does not support such a volume: ${1}", "check accessModes, volumeMode and size of the claim, and the parameters of its StorageClass", false},
 }
 
@@ -152,11 +151,11 @@ var provisioningRules = []rule{
 // be wrong.
 var driverRules = []rule{
 	earlierOperation,
-	{regexp.MustCompile(`created volume capacity (\d+) less than requested capacity (\d+)`),
+	{compile(`created volume capacity (\d+) less than requested capacity (\d+)`),
 		"the storage driver made a volume of ${1} bytes, and ${2} are requested", "ask the cluster's administrator", false},
-	{regexp.MustCompile(`code = AlreadyExists desc = (.*)`), // "Volume already exists but is incompatible": CSI specification
+	{compile(`code = AlreadyExists desc = (.*)`), // "Volume already exists but is incompatible": CSI specification
 		"a volume of its name exists with other properties: ${1}", "delete the claim, which has no files yet, and create it again; if the problem persists, ask the cluster's administrator", false},
-	{regexp.MustCompile(`NoCredentialProviders|no EC2 IMDS role found`),
+	{compile(`NoCredentialProviders|no EC2 IMDS role found`),
 		"the storage driver has no credentials", "ask the cluster's administrator to give it a role", false},
 }
 
@@ -234,7 +233,7 @@ func (v *view) pendingClaim(c *corev1.PersistentVolumeClaim, cause Cause) (Cause
 
 // provisioner matches the provisioner in an ExternalProvisioning Event:
 // kubernetes/pkg/controller/volume/persistentvolume/pv_controller.go.
-var provisioner = regexp.MustCompile(`by the external provisioner '([^']+)'`)
+var provisioner = compile(`by the external provisioner '([^']+)'`)
 
 // provisioned is the reason of the Event about a volume that has been provisioned.
 const provisioned = "ProvisioningSucceeded"
@@ -252,19 +251,19 @@ func provisioningCause(failed *Event) Cause {
 // match provisioningRules.
 var resizeRules = []rule{
 	goneVolume,
-	{regexp.MustCompile(`invalid state (\w+) for controller volume expansion`),
+	{compile(`invalid state (\w+) for controller volume expansion`),
 		"its storage driver cannot resize it in the state ${1}", administratorLater, true},
-	{regexp.MustCompile(`is not migrated to CSI`),
+	{compile(`is not migrated to CSI`),
 		"its volume belongs to a storage plugin that the driver does not replace", "ask the cluster's administrator", false},
-	{regexp.MustCompile(`only supports offline expansion|only supported on Unattached disk|code = FailedPrecondition`),
+	{compile(`only supports offline expansion|only supported on Unattached disk|code = FailedPrecondition`),
 		"its storage driver resizes it only while no pod uses it", "stop the pods that mount it until it is resized", false},
-	{regexp.MustCompile(`requested read-only file system`),
+	{compile(`requested read-only file system`),
 		"a pod mounts it read-only", "mount it once without readOnly, so that its file system is resized", false},
-	{regexp.MustCompile(`failed to schedule .* more bytes to disk`),
+	{compile(`failed to schedule .* more bytes to disk`),
 		"the storage backend has too little space for the new size", "ask the cluster's administrator for more storage", false},
-	{regexp.MustCompile(`VolumeModificationRateExceeded|in OPTIMIZING state`),
+	{compile(`VolumeModificationRateExceeded|in OPTIMIZING state`),
 		"the storage backend limits how often a volume is changed", "wait for some hours", true},
-	{regexp.MustCompile(`code = (?:InvalidArgument|OutOfRange|Unimplemented) desc = (.*)`),
+	{compile(`code = (?:InvalidArgument|OutOfRange|Unimplemented) desc = (.*)`),
 		"the storage backend does not support this size: ${1}", "request a size that it supports; a size below the present one is refused", false},
 }
 
@@ -272,18 +271,18 @@ var resizeRules = []rule{
 // provisioningRules.
 var modifyRules = []rule{
 	goneVolume,
-	{regexp.MustCompile(`VAC "([^"]+)" does not exist`),
+	{compile(`VAC "([^"]+)" does not exist`),
 		`VolumeAttributesClass "${1}" does not exist`, "correct volumeAttributesClassName, or ask the cluster's administrator which ones exist", false},
-	{regexp.MustCompile(`code = (?:InvalidArgument|OutOfRange|Unimplemented) desc = (.*)`),
+	{compile(`code = (?:InvalidArgument|OutOfRange|Unimplemented) desc = (.*)`),
 		"the storage backend refuses its parameters: ${1}", "use another class, or ask the cluster's administrator to correct it", false},
 }
 
 // goneVolume matches the error of a driver that is asked to change a volume: "Volume does not exist" in the
 // CSI specification.
-var goneVolume = rule{regexp.MustCompile(`code = NotFound desc = (.*)`), "the storage backend does not have its volume: ${1}", "ask the cluster's administrator", false}
+var goneVolume = rule{compile(`code = NotFound desc = (.*)`), "the storage backend does not have its volume: ${1}", "ask the cluster's administrator", false}
 
 // resizePrefix matches what the resizer and the kubelet write before an error.
-var resizePrefix = regexp.MustCompile(`^(?:resize volume \S+ (?:by resizer \S+ )?failed: |\w+\.NodeExpandVolume failed for volume "[^"]*" (?:: )?)?` +
+var resizePrefix = compile(`^(?:resize volume \S+ (?:by resizer \S+ )?failed: |\w+\.NodeExpandVolume failed for volume "[^"]*" (?:: )?)?` +
 	`(?:Expander\.NodeExpand failed to expand the volume ?:? )?`)
 
 // resizeReasons are the Events about a resize that failed.
@@ -361,10 +360,10 @@ func resizeCause(reason string, object Object, what, text string) Cause {
 }
 
 var (
-	unboundClaims = regexp.MustCompile(`unbound immediate PersistentVolumeClaims`)
-	claimNotFound = regexp.MustCompile(`persistentvolumeclaim "([^"]+)" not found`)
-	claimLost     = regexp.MustCompile(`persistentvolumeclaim "([^"]+)" bound to non-existent persistentvolume`)
-	claimDeleted  = regexp.MustCompile(`persistentvolumeclaim "([^"]+)" is being deleted`)
+	unboundClaims = compile(`unbound immediate PersistentVolumeClaims`)
+	claimNotFound = compile(`persistentvolumeclaim "([^"]+)" not found`)
+	claimLost     = compile(`persistentvolumeclaim "([^"]+)" bound to non-existent persistentvolume`)
+	claimDeleted  = compile(`persistentvolumeclaim "([^"]+)" is being deleted`)
 )
 
 // The advice about claims.

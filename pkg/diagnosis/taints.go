@@ -3,7 +3,6 @@ package diagnosis
 import (
 	"cmp"
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,7 +11,7 @@ import (
 )
 
 // unnamedTaints matches what the scheduler writes about taints since Kubernetes 1.34.
-var unnamedTaints = regexp.MustCompile(`\d+ node\(s\) had untolerated taint\(s\)`)
+var unnamedTaints = compile(`\d+ node\(s\) had untolerated taint\(s\)`)
 
 // nodeTaint is a taint, and how many nodes have it.
 type nodeTaint struct {

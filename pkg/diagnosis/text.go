@@ -1,7 +1,6 @@
 package diagnosis
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -52,36 +51,36 @@ func line(s string, limit int) string {
 }
 
 // rpcError is what gRPC writes before the text of an error.
-var rpcError = regexp.MustCompile(`rpc error: code = \w+ desc = `)
+var rpcError = compile(`rpc error: code = \w+ desc = `)
 
 // azureError matches an error of the Azure SDK with its status, code and message.
-var azureError = regexp.MustCompile(`[A-Z]+ https?://\S+ -{20,} RESPONSE (\d+): .*? ERROR CODE: (\w+) -{20,} .*?"message": "((?:[^"\\]|\\.)*)".*?(?:-{20,}|$)`)
+var azureError = compile(`[A-Z]+ https?://\S+ -{20,} RESPONSE (\d+): .*? ERROR CODE: (\w+) -{20,} .*?"message": "((?:[^"\\]|\\.)*)".*?(?:-{20,}|$)`)
 
 // runtimeLog matches an error that CRI-O reports as a line of the log of runc. The quotes in it are escaped.
-var runtimeLog = regexp.MustCompile(`^(.*?)(?:container create failed|command error): time="[^"]*" level=\w+ msg="((?:[^"\\]|\\.)*)".*$`)
+var runtimeLog = compile(`^(.*?)(?:container create failed|command error): time="[^"]*" level=\w+ msg="((?:[^"\\]|\\.)*)".*$`)
 
 // noise matches other parts of component messages that do not help users.
 var noise = []struct {
-	text *regexp.Regexp
+	text *pattern
 	with string
 }{
-	{regexp.MustCompile(` ?\(pod: "[^"]*", container: [^)]*\)`), ""},
-	{regexp.MustCompile(`\(?"?[a-z0-9.-]+_[a-z0-9-]+\([0-9a-f-]{36}\)"?\)?`), "the pod"},
-	{regexp.MustCompile(`dial tcp [0-9a-f.:\[\]]+: `), ""},
-	{regexp.MustCompile(` in pod the pod`), ""},
-	{regexp.MustCompile(`mount failed: exit status \d+ Mounting command: \S+ Mounting arguments: .*? Output: `), "mount failed: "},
-	{regexp.MustCompile(`CNI request failed with status \d+: '(?:.*? ERRORED: |(?:\[[^\]]*\] )+)`), ""},
-	{regexp.MustCompile(`(?: ')+$`), ""},
-	{regexp.MustCompile(`operation error [\w ]+: \w+, https response error (StatusCode: \d+), RequestID: [\w-]+, `), "${1}, "},
+	{compile(` ?\(pod: "[^"]*", container: [^)]*\)`), ""},
+	{compile(`\(?"?[a-z0-9.-]+_[a-z0-9-]+\([0-9a-f-]{36}\)"?\)?`), "the pod"},
+	{compile(`dial tcp [0-9a-f.:\[\]]+: `), ""},
+	{compile(` in pod the pod`), ""},
+	{compile(`mount failed: exit status \d+ Mounting command: \S+ Mounting arguments: .*? Output: `), "mount failed: "},
+	{compile(`CNI request failed with status \d+: '(?:.*? ERRORED: |(?:\[[^\]]*\] )+)`), ""},
+	{compile(`(?: ')+$`), ""},
+	{compile(`operation error [\w ]+: \w+, https response error (StatusCode: \d+), RequestID: [\w-]+, `), "${1}, "},
 	{azureError, "StatusCode: ${1}, ${2}: ${3}"},
-	{regexp.MustCompile(`Retriable: \w+, RetryAfter: \w+, HTTP(StatusCode: \d+), RawError: \{ ?"error": ?\{ ?"code": ?"(\w+)", ?"message": ?"((?:[^"\\]|\\.)*)".*`), "${1}, ${2}: ${3}"},
-	{regexp.MustCompile(`\{"\w+": \{"code": \d+, "message": "((?:[^"\\]|\\.)*)"\}\}`), "${1}"}, // OpenStack
-	{regexp.MustCompile(`^container create failed: `), ""},                                     // CRI-O with crun
-	{regexp.MustCompile(`^Error: `), ""},
-	{regexp.MustCompile(`^Volume provisioning failed with infeasible error\. Retries will be delayed\. `), ""},
-	{regexp.MustCompile(`^(?:failed to create containerd task: |failed to create shim task: |OCI runtime create failed: |runc create failed: |` +
+	{compile(`Retriable: \w+, RetryAfter: \w+, HTTP(StatusCode: \d+), RawError: \{ ?"error": ?\{ ?"code": ?"(\w+)", ?"message": ?"((?:[^"\\]|\\.)*)".*`), "${1}, ${2}: ${3}"},
+	{compile(`\{"\w+": \{"code": \d+, "message": "((?:[^"\\]|\\.)*)"\}\}`), "${1}"}, // OpenStack
+	{compile(`^container create failed: `), ""}, // CRI-O with crun
+	{compile(`^Error: `), ""},
+	{compile(`^Volume provisioning failed with infeasible error\. Retries will be delayed\. `), ""},
+	{compile(`^(?:failed to create containerd task: |failed to create shim task: |OCI runtime create failed: |runc create failed: |` +
 		`unable to start container process: |error during container init: )+`), ""},
-	{regexp.MustCompile(`provider "?[\w-]+"?: Forbidden: not usable by user or serviceaccount, |(?:, )?provider "?[\w-]+"?: Forbidden: not usable by user or serviceaccount`), ""},
+	{compile(`provider "?[\w-]+"?: Forbidden: not usable by user or serviceaccount, |(?:, )?provider "?[\w-]+"?: Forbidden: not usable by user or serviceaccount`), ""},
 }
 
 // stripNoise returns the text of a component without its noise.
@@ -119,7 +118,7 @@ const httpStatus = `(?i:\bstatus(?: ?code)?\b|statuscode|googleapi: error).*[ :=
 // rule maps a text of a component to a message and advice. Both may use the submatches of
 // the expression (${1}).
 type rule struct {
-	text            *regexp.Regexp
+	text            *pattern
 	message, advice string
 	transient       bool
 }
@@ -132,7 +131,7 @@ type explanation struct {
 
 // names matches the names in a text of a component. Its first group matches words that look like
 // names. The other groups are names that only the words around them show.
-var names = regexp.MustCompile(strings.Join([]string{
+var names = compile(strings.Join([]string{
 	`(\bi/o\b|\bmetadata\.labels\b|\bfork/exec\b|\baffinity/selector\b|\bconfig\.json\b|/sys/fs/cgroup/|/proc/sys/|\bpostIpamFailure "[^"]*"|"kube-root-ca\.crt"|\bmount\.\w+:|\b[a-z]+\.[a-z.]*k8s\.io\b)`,
 	`\\"[^"]*\\"`, `"(?:[^"\\]|\\.)*"`, `\B'[^']*'\B`, "`[^`]*`",
 	`(?:^|[^\w-])(?:lookup|manifest for|CSINode|by Name|getting (?:snapshot|PVC|secret)|in namespace|find (?:key|user|group)|for quota:|image name|container registry) (\S+)`,
@@ -171,10 +170,10 @@ func hide(name []byte) {
 }
 
 // linkEnd separates an error from what it wraps.
-var linkEnd = regexp.MustCompile(`: | desc = `)
+var linkEnd = compile(`: | desc = `)
 
 // wrapper matches what a component writes before the error that it wraps.
-var wrapper = regexp.MustCompile(`^(?:(?i:failed|unable|error|cannot|could not|couldn't)\b|(?:reading|initializing|pinging|copying|writing|choosing) |code = \w+$)| failed$`)
+var wrapper = compile(`^(?:(?i:failed|unable|error|cannot|could not|couldn't)\b|(?:reading|initializing|pinging|copying|writing|choosing) |code = \w+$)| failed$`)
 
 // chain returns where a text without names and the errors that it wraps begin, the innermost first.
 func chain(hidden string) []int {

@@ -1,7 +1,6 @@
 package diagnosis
 
 import (
-	"regexp"
 	"strings"
 	"testing"
 
@@ -36,10 +35,10 @@ func TestWordsHidesNames(t *testing.T) {
 
 func TestMatchPrefersTheInnermostError(t *testing.T) {
 	rules := []rule{
-		{regexp.MustCompile(`authorize`), "denied", "", false},
-		{regexp.MustCompile(`code = Aborted`), "aborted", "", false},
-		{regexp.MustCompile(`mkdir (\S+): no space`), "no space for ${1}", "", false},
-		{regexp.MustCompile(`timeout|no space`), "late", "", false},
+		{compile(`authorize`), "denied", "", false},
+		{compile(`code = Aborted`), "aborted", "", false},
+		{compile(`mkdir (\S+): no space`), "no space for ${1}", "", false},
+		{compile(`timeout|no space`), "late", "", false},
 	}
 	for name, tc := range map[string]struct{ text, want string }{
 		"one error":                  {`cannot authorize`, "denied"},

@@ -2,7 +2,6 @@ package diagnosis
 
 import (
 	"cmp"
-	"regexp"
 	"slices"
 	"time"
 
@@ -300,7 +299,7 @@ func (e *Event) isAfter(t time.Time) bool { return e != nil && e.LastSeen.After(
 
 func (e *Event) count() int32 { return int32(min(max(e.Count, 1), 1<<30)) }
 
-var containerPath = regexp.MustCompile(`^spec\.(?:initContainers|containers|ephemeralContainers)\{([a-z0-9-]{1,63})\}$`)
+var containerPath = compile(`^spec\.(?:initContainers|containers|ephemeralContainers)\{([a-z0-9-]{1,63})\}$`)
 
 // Container returns the name of the container that the Event regards, or "".
 func (e *Event) Container() string {
