@@ -139,11 +139,40 @@ var downtimes = map[string]downtime{
 		change: func(s *scene, _ client.Object) { s.deleteSecret(s.targets[0], "shared") },
 		after:  [2]outcome{isKept, isKept},
 	},
+	// No copy is deleted in between: the outcome checks its UID.
+	"the rule gets another name":       {change: rename, after: [2]outcome{isTakenOver, isTakenOver}, ruleDeleted: true},
 	"a foreign Secret replaces a copy": {change: replace, after: [2]outcome{isForeign, isKept}},
 	"a foreign Secret replaces a copy and the rule is deleted": {
 		change: func(s *scene, rule client.Object) { replace(s, rule); removeRule(s, rule) },
 		after:  [2]outcome{isForeign, isRemoved}, ruleDeleted: true,
 	},
+}
+
+// renamedTo is the suffix of the new rule.
+const renamedTo = "-2"
+
+// rename creates the rule again with another name, and notes the UIDs of the copies on their namespaces.
+func rename(s *scene, rule client.Object) {
+	s.t.Helper()
+	for _, namespace := range s.targets {
+		secret, err := s.get(namespace, "shared")
+		s.g.Expect(err).NotTo(HaveOccurred())
+		s.patch(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, fmt.Sprintf(`{"metadata":{"annotations":{"uid":%q}}}`, secret.UID))
+	}
+	p := &pair{scene: s, kind: v1alpha1.KindClusterSecretShare}
+	p.rule(renamedTo, "")
+	removeRule(s, rule)
+}
+
+// isTakenOver expects the copy of before, which belongs to the rule with the other name.
+func isTakenOver(s *scene, namespace string) {
+	s.t.Helper()
+	s.g.Eventually(func() (*corev1.Secret, error) { return s.get(namespace, "shared") }).
+		Should(HaveField("Annotations", HaveKeyWithValue(share.AnnotationRule, "ClusterSecretShare/"+s.source+renamedTo)))
+	s.expectCopyOf(namespace, hunter2)
+	ns := &corev1.Namespace{}
+	s.g.Expect(s.Client.Get(s.t.Context(), client.ObjectKey{Name: namespace}, ns)).To(Succeed())
+	s.g.Expect(s.get(namespace, "shared")).To(HaveField("UID", BeEquivalentTo(ns.Annotations["uid"])), "the copy was deleted in between")
 }
 
 // replace replaces a copy with a foreign Secret.

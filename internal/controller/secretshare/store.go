@@ -228,7 +228,8 @@ func (s *store) resultsOf(key kube.Key) map[string]syncResult {
 }
 
 // addRemovals adds the copies that the plan of a rule removes, by cause. It does not add those that
-// another rule takes over, or that the plan before also removed. before is nil if there was none. The caller holds s.mu.
+// another rule takes over, or that the plan before also removed. before is nil if there was none. The
+// caller holds s.mu.
 func (s *store) addRemovals(state *ruleState, before *share.Plan) {
 	p := state.plan
 	if !s.synced {
