@@ -364,8 +364,9 @@ func (c *Combiner) objectsOf(g *eventGroup) string {
 
 // Compose combines the messages of a group, the oldest first. count is the number of
 // occurrences in all of them, including those that are not in parts. The last line counts the
-// occurrences of the group, except in the alarm's own text about a single one.
-func Compose(group Group, parts []Part, count int64) Message {
+// occurrences of the group, except in the alarm's own text about a single one. The result has the
+// alarm's own title if the newest part does.
+func Compose(group Group, parts []Part, count int64) Part {
 	problems, ends := splitEnds(parts)
 	combiner := NewCombiner()
 	for i := range problems {
@@ -408,7 +409,7 @@ func Compose(group Group, parts []Part, count int64) Message {
 		m.Title = resolvedTitle(m.Title)
 	}
 	m.Text = appendLines(lines[0], lines[1:])
-	return m
+	return Part{Message: m, OwnTitle: len(problems) > 0 && problems[len(problems)-1].OwnTitle}
 }
 
 // splitEnds separates the parts that only resolve the group. Without a problem, the newest part is
@@ -438,9 +439,16 @@ func ownTitle(parts []Part, byDefault string, count int64) string {
 	if !slices.ContainsFunc(parts, func(p Part) bool { return p.Title != newest.Title }) {
 		return newest.Title
 	}
-	more := fmt.Sprintf(" (%d occurrences)", count)
-	return plaintext.CutRunes(newest.Title, MaxTitleLength-len(more)) + more
+	return withCount(newest.Title, count)
 }
+
+// withCount adds the number of occurrences to the title of one of them.
+func withCount(title string, count int64) string {
+	more := occurrences(count)
+	return plaintext.CutRunes(title, MaxTitleLength-len(more)) + more
+}
+
+func occurrences(count int64) string { return fmt.Sprintf(" (%d occurrences)", count) }
 
 func resolvedTitle(title string) string {
 	return plaintext.CutRunes("Resolved: "+title, MaxTitleLength)

@@ -23,7 +23,7 @@ func TestDigestsAndGroupMessagesAreWithinTheLimits(t *testing.T) {
 	for _, m := range parts {
 		group = append(group, message.Part{Message: m})
 	}
-	messages.WithinLimits(t, message.Compose(message.Group{Total: 5000, Resolved: true}, group, 2000))
+	messages.WithinLimits(t, message.Compose(message.Group{Total: 5000, Resolved: true}, group, 2000).Message)
 }
 
 func TestAsTestMarksTheTitleAndRenamesTheAlarm(t *testing.T) {

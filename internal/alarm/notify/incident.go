@@ -91,11 +91,11 @@ func (w *worker) beginIncident(n Coalescer) (*incidentDraft, error) {
 	if err != nil || len(head) == 0 || head[0].ID <= w.lane.single {
 		return nil, err
 	}
-	var m message.Message
+	var m message.Part
 	if json.Unmarshal(head[0].Payload, &m) != nil {
 		return nil, nil
 	}
-	d := &incidentDraft{incident: n.Incident(&m), state: stateOf(&m), latest: message.NewLatest()}
+	d := &incidentDraft{incident: n.Incident(&m.Message), state: stateOf(&m.Message), latest: message.NewLatest()}
 	if d.incident == "" {
 		return nil, nil
 	}
@@ -107,14 +107,14 @@ func (w *worker) beginIncident(n Coalescer) (*incidentDraft, error) {
 // be added.
 func (d *incidentDraft) addAll(n Coalescer, entries []outbox.Entry) bool {
 	for i := range entries {
-		var m message.Message
+		var m message.Part
 		if json.Unmarshal(entries[i].Payload, &m) != nil {
 			return false
 		}
-		if n.Incident(&m) != d.incident {
+		if n.Incident(&m.Message) != d.incident {
 			continue
 		}
-		if stateOf(&m) != d.state {
+		if stateOf(&m.Message) != d.state {
 			return false
 		}
 		d.add(&entries[i], m)
@@ -122,7 +122,7 @@ func (d *incidentDraft) addAll(n Coalescer, entries []outbox.Entry) bool {
 	return true
 }
 
-func (d *incidentDraft) add(e *outbox.Entry, m message.Message) {
+func (d *incidentDraft) add(e *outbox.Entry, m message.Part) {
 	d.ids = append(d.ids, e.ID)
 	d.keys = append(d.keys, e.Key)
 	d.latest.Add(m)

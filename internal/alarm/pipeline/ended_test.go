@@ -27,19 +27,27 @@ func TestADeletedAlarmResolvesWhatItReported(t *testing.T) {
 		during func(all *Alarms, compiled func(uid string) *match.Alarm)
 		want   []string
 		open   int // groups in the status
+		// diskLost: the disk is lost before the operator sees what happens during.
+		diskLost bool
 	}{
-		"deleted":          {func(all *Alarms, _ func(string) *match.Alarm) { all.Delete(id.String()) }, []string{begin, end}, 0},
-		"created again":    {func(all *Alarms, compiled func(string) *match.Alarm) { all.Set(id.String(), "2", compiled("another")) }, []string{begin, end}, 0},
-		"changed":          {func(all *Alarms, compiled func(string) *match.Alarm) { all.Set(id.String(), "2", compiled("uid")) }, []string{begin}, 1},
-		"invalid":          {func(all *Alarms, _ func(string) *match.Alarm) { all.Hold(id.String(), "uid") }, []string{begin}, 1},
-		"deleted, invalid": {func(all *Alarms, _ func(string) *match.Alarm) { all.Hold(id.String(), "uid"); all.Delete(id.String()) }, []string{begin, end}, 0},
+		"deleted":            {func(all *Alarms, _ func(string) *match.Alarm) { all.Delete(id.String()) }, []string{begin, end}, 0, false},
+		"created again":      {func(all *Alarms, compiled func(string) *match.Alarm) { all.Set(id.String(), "2", compiled("another")) }, []string{begin, end}, 0, false},
+		"changed":            {func(all *Alarms, compiled func(string) *match.Alarm) { all.Set(id.String(), "2", compiled("uid")) }, []string{begin}, 1, false},
+		"invalid":            {func(all *Alarms, _ func(string) *match.Alarm) { all.Hold(id.String(), "uid") }, []string{begin}, 1, false},
+		"deleted, invalid":   {func(all *Alarms, _ func(string) *match.Alarm) { all.Hold(id.String(), "uid"); all.Delete(id.String()) }, []string{begin, end}, 0, false},
+		"deleted, disk lost": {func(all *Alarms, _ func(string) *match.Alarm) { all.Delete(id.String()) }, []string{begin}, 0, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			clock := clocktesting.NewFakeClock(time.Unix(1_800_000_000, 0))
-			store, err := outbox.Open(t.Context(), t.TempDir(), outbox.WithClock(clock), outbox.WithComposer(ComposeGroup))
-			must(t, err)
+			var store *outbox.Store
 			defer func() { must(t, store.Close()) }()
-			must(t, store.Confirm(t.Context()))
+			openOnNewDisk := func() {
+				var err error
+				store, err = outbox.Open(t.Context(), t.TempDir(), outbox.WithClock(clock), outbox.WithComposer(ComposeGroup))
+				must(t, err)
+				must(t, store.Confirm(t.Context()))
+			}
+			openOnNewDisk()
 			compiler, err := match.NewCompiler()
 			must(t, err)
 			compiled := func(uid string) *match.Alarm {
@@ -80,6 +88,11 @@ func TestADeletedAlarmResolvesWhatItReported(t *testing.T) {
 			}
 			read()
 			tc.during(alarms, compiled)
+			if tc.diskLost {
+				must(t, store.Close())
+				openOnNewDisk()
+				p.Outbox = store
+			}
 			for range 3 {
 				read()
 			}

@@ -246,7 +246,7 @@ func ComposeGroup(g outbox.Group, parts []outbox.Entry, count int64) ([]byte, er
 	}
 	composed := message.Compose(group, messages, count)
 	if len(messages) == 1 && messages[0].Acknowledged != nil {
-		composed = messages[0].Message
+		composed = messages[0]
 		composed.Group = &group
 	}
 	payload, err := message.Encode(composed)

@@ -356,10 +356,7 @@ func (b *entryBuilder) entryFor(r *recipient, occ *alarm.Occurrence, e *evaluati
 // partOf returns the message of an occurrence, or its part of the message of a group. An
 // occurrence that should have a group, but has none, counts for itself.
 func partOf(occ *alarm.Occurrence, e *evaluation) message.Part {
-	part := message.Part{Message: e.message}
-	if e.alarm.Grouping() != nil {
-		part.OwnTitle, part.OwnText = e.alarm.HasTitle(), e.alarm.HasText()
-	}
+	part := message.Part{Message: e.message, OwnTitle: e.alarm.HasTitle(), OwnText: e.alarm.HasText()}
 	if e.alarm.Grouping() != nil && e.stateless && !part.OwnText {
 		part.Text = message.AppendLine(part.Text, message.EventCounts(occ))
 	}
