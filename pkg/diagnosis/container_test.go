@@ -153,9 +153,9 @@ func TestCrashCauses(t *testing.T) {
 		"segmentation fault": {Workload{Pods: looping("Error", 139)}, crash("CrashLoopBackOff", 139,
 			`container "notebook" was killed by signal 11 (exit code 139): it accessed invalid memory, which is a bug in the program or in a library; check its log (kubectl logs -n shop nb-0 -c notebook --previous)`)},
 		"command not found by the shell": {Workload{Pods: looping("Error", 127)}, crash("CrashLoopBackOff", 127,
-			`container "notebook" ended with exit code 127: a shell ends with this code if a command was not found; check the image, command and args, or check its log (kubectl logs -n shop nb-0 -c notebook --previous)`)},
+			`container "notebook" ended with exit code 127: check its log (kubectl logs -n shop nb-0 -c notebook --previous)`)},
 		"keeps ending with exit code 0": {Workload{Pods: looping("Completed", 0)}, crash("CrashLoopBackOff", 0,
-			`container "notebook" ended with exit code 0: its command must not end; check command and args`)},
+			`container "notebook" ended with exit code 0, without an error, but must keep running: check its log (kubectl logs -n shop nb-0 -c notebook --previous)`)},
 		"ended once with exit code 0": {Workload{Pods: pods(newPod(status(corev1.ContainerStatus{State: ended("Completed", 0, 60)})))}, wantCause{}},
 		"ended just now":              {Workload{Pods: pods(newPod(status(corev1.ContainerStatus{State: ended("Error", 1, 60)})))}, crash("Error", 1, sentenceCrash)},
 		"restarted and not ready yet": {
@@ -271,7 +271,7 @@ func TestLastCrashIsKnownAfterRecovery(t *testing.T) {
 	}
 	got := LastCrash(pods(crashedAt("nb-0", 10), crashedAt("nb-1", 20), newPod(ready)))
 	want := &Cause{
-		Reason: "OOMKilled", Object: Object{"Pod", "nb-1"}, Container: "notebook", ExitCode: new(int32(137)), Time: at(20), Count: 3,
+		Reason: "OOMKilled", Object: Object{"Pod", "nb-1"}, Container: "notebook", ExitCode: new(int32(137)), Time: at(20), Count: 3, Since: at(5),
 		Message: `container "notebook" was killed because it ran out of memory`, Advice: "reduce its memory use, or set a larger memory request and limit in resources",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -48,12 +48,6 @@ var signalAdvice = map[int32]string{
 	31: "it made a system call that is not allowed, usually by its seccomp profile",
 }
 
-// codeAdvice explains exit codes of shells. A program can use them for something else.
-var codeAdvice = map[int32]string{
-	126: "a shell ends with this code if a command cannot be executed; check command and args",
-	127: "a shell ends with this code if a command was not found; check the image, command and args",
-}
-
 // crashCause is the cause of a container that ended. If t is nil, nothing is known about
 // the end.
 func (c *container) crashCause(reason string, t *corev1.ContainerStateTerminated) Cause {
@@ -120,27 +114,23 @@ func (c *container) outOfMemoryText() explanation {
 	}
 }
 
-// exitText describes the exit code or signal, never the container's own output.
+// exitText describes the exit code or signal, never the container's own output. It concludes nothing
+// from an exit code, because each program chooses its own.
 func (c *container) exitText(t *corev1.ContainerStateTerminated) explanation {
 	r := explanation{message: fmt.Sprintf("%s ended with exit code %d", c.label(), t.ExitCode), advice: c.logAdvice()}
-	const other = 255 // also the result of an executable that the node's CPU cannot run
-	if known, ok := codeAdvice[t.ExitCode]; ok {
-		r.advice = known + ", or " + c.logAdvice()
-	} else if t.ExitCode == other {
-		r.advice += `; if the log contains "exec format error", the image is built for another CPU architecture`
-	}
 	if signal := signalOf(t); signal > 0 {
 		r.message = fmt.Sprintf("%s was killed by signal %d (exit code %d)", c.label(), signal, t.ExitCode)
 		if known, ok := signalAdvice[signal]; ok {
 			r.advice = known + "; " + c.logAdvice()
 		}
 	}
-	if t.ExitCode == 0 {
-		r.advice = "its command must not end; check command and args"
-	}
-	if probe, text := c.killedByProbe(t); probe != "" {
+	probe, text := c.killedByProbe(t)
+	switch {
+	case probe != "":
 		r.message += " after its " + probe + " probe failed" + text
 		r.advice = "check the probe's settings, or give the container more time (initialDelaySeconds, failureThreshold)"
+	case t.ExitCode == 0:
+		r.message += ", without an error, but must keep running"
 	}
 	return r
 }

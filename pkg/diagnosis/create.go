@@ -142,10 +142,20 @@ func (v *view) creationFindings() []finding {
 	var found []finding
 	for object, e := range last {
 		if !v.createdSince(e) {
-			found = append(found, finding{cause: creationFailure(object, e.Note).withEvent(e)})
+			found = append(found, finding{cause: v.heldByRollout(creationFailure(object, e.Note)).withEvent(e)})
 		}
 	}
 	return found
+}
+
+// heldByRollout notes that old pods of the same rollout use the quota that a new pod exceeds.
+func (v *view) heldByRollout(c Cause) Cause {
+	if c.Quota != nil && v.KeepsOldPods && slices.ContainsFunc(v.currentPods, isReady) {
+		what, _, _ := strings.Cut(c.Message, isExceeded)
+		c.Quota.HeldBy = v.Surging
+		c.describeQuota(what, false)
+	}
+	return c
 }
 
 // regardsController reports whether the Event regards the controller of the pods.
@@ -214,9 +224,12 @@ func rejection(object Object, what, text string) Cause {
 	text = forbiddenPrefix.ReplaceAllString(text, "")
 	cause := Cause{Object: object, Count: 1}
 	if m := quotaExceeded.FindStringSubmatch(text); m != nil {
-		cause.Quota = &ExceededQuota{line(m[1], maxName), parseAmounts(m[2]), parseAmounts(m[3]), parseAmounts(m[4])}
+		cause.Quota = &ExceededQuota{Name: line(m[1], maxName), Requested: parseAmounts(m[2]), Used: parseAmounts(m[3]), Limited: parseAmounts(m[4])}
 		cause.describeQuota(what, false)
 		return cause
+	}
+	if m := callsWebhook.FindStringSubmatch(text); m != nil {
+		cause.Blames = []Object{{KindWebhook, m[1]}}
 	}
 	hidden := words(text)
 	for _, r := range creationRules { // the inner errors can be those of webhooks and policies
@@ -292,7 +305,10 @@ func isTransient(object Object, err error, s metav1.Status) bool {
 }
 
 // callsWebhook matches the error about a webhook that cannot be called. It has no other mark.
-var callsWebhook = compile(`failed calling webhook "[^"]+"`)
+var callsWebhook = compile(`failed calling webhook "([^"]+)"`)
+
+// KindWebhook is the kind of a blamed webhook. Its name is that in a webhook configuration.
+const KindWebhook = "AdmissionWebhook"
 
 // invalidFields lists the invalid fields of the error.
 func invalidFields(s metav1.Status) (fields []string) {

@@ -73,7 +73,7 @@ func lastEnd(p *corev1.Pod) (at time.Time) {
 // under the same name before the node confirms its end.
 func undeletable(node string) (message, advice string) {
 	return "the pod cannot be deleted while node " + quote(line(node, maxName)) + " does not respond",
-		"wait until the node is back, or ask the cluster's administrator to repair or delete it"
+		"repair the node; if it is off for good, an administrator adds the taint node.kubernetes.io/out-of-service=nodeshutdown:NoExecute, or deletes the node"
 }
 
 // StuckPod returns why a deleted pod still exists a minute after its grace period, or ten seconds

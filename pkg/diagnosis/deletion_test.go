@@ -31,7 +31,7 @@ func TestStuckPod(t *testing.T) {
 		"just after it":           {deleted: 59 * time.Second, node: "node-b", lost: lost, want: want{Again: time.Second}},
 		"the node is lost": {
 			deleted: time.Hour, node: "node-b", lost: lost,
-			want: want{"NodeLost", `the pod cannot be deleted while node "node-b" does not respond: wait until the node is back, or ask the cluster's administrator to repair or delete it`, time.Minute},
+			want: want{"NodeLost", `the pod cannot be deleted while node "node-b" does not respond: repair the node; if it is off for good, an administrator adds the taint node.kubernetes.io/out-of-service=nodeshutdown:NoExecute, or deletes the node`, time.Minute},
 		},
 		"the node responds": {
 			deleted: time.Hour, node: "node-a", lost: lost,

@@ -23,10 +23,18 @@ type Cause struct {
 	Items []string
 	// Transient reports whether the problem may go away without a change.
 	Transient bool
+	// LateAfter is when the state becomes a failure if it lasts: until then, it is a normal start. It is
+	// zero if the state is a failure already.
+	LateAfter time.Time
 	// Time is when it last happened, or zero if unknown.
 	Time time.Time
 	// Count is how often it happened, as far as is known. It is at least 1.
 	Count int32
+	// Since is since when the object does not run, or zero if unknown.
+	Since time.Time
+	// Blames are the objects that the text of a component names as the reason. The caller can find out why
+	// they are as they are. Check that they belong to the problem, because users can write Events.
+	Blames []Object
 	// Quota is the exceeded quota if the reason is ReasonQuotaExceeded, or nil.
 	Quota *ExceededQuota
 }
@@ -85,6 +93,7 @@ var precedence = map[string]int{
 	ReasonPreempted:                     41,
 	ReasonTaintManagerEviction:          42,
 	ReasonNodeLost:                      45,
+	ReasonNodeTainted:                   45,
 	ReasonFinalizersRemaining:           45,
 	ReasonTerminating:                   45,
 	ReasonNodeShutdown:                  46,
@@ -107,6 +116,7 @@ var precedence = map[string]int{
 	ReasonVolumeResizeFailed:            82,
 	ReasonFileSystemResizeFailed:        82,
 	ReasonFailedDelete:                  83,
+	ReasonContainerStillRunning:         84,
 	ReasonPodInitializing:               84,
 	ReasonReadinessGatesNotReady:        84,
 	ReasonProgressDeadlineExceeded:      90,
@@ -152,7 +162,7 @@ func sortAndMerge(found []finding) Diagnosis {
 		k.add(f)
 	}
 	var d Diagnosis
-	for i, f := range withoutDeadline(k.findings) {
+	for i, f := range withoutStarting(withoutDeadline(k.findings)) {
 		if i == 0 {
 			d.Cause = &f.cause
 		} else {
@@ -212,6 +222,15 @@ func withoutDeadline(found []finding) []finding {
 		return found
 	}
 	return slices.DeleteFunc(found, func(f finding) bool { return f.cause.Reason == ReasonProgressDeadlineExceeded })
+}
+
+// withoutStarting drops what is still starting if something has failed.
+func withoutStarting(found []finding) []finding {
+	starting := func(f finding) bool { return !f.cause.LateAfter.IsZero() }
+	if !slices.ContainsFunc(found, func(f finding) bool { return !starting(f) }) {
+		return found
+	}
+	return slices.DeleteFunc(found, starting)
 }
 
 func compareFindings(a, b finding) int {

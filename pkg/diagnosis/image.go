@@ -17,8 +17,13 @@ var imageReasons = map[string]string{
 	"InvalidImageName":          ReasonInvalidImageName,
 }
 
-// deniedPull is the message about a pull without sufficient credentials.
-const deniedPull = "the registry denies access, or has no such repository"
+// The messages about a pull without sufficient credentials. A registry that requires a login also
+// denies access to an image that does not exist. deniedBecause precedes what the registry says.
+const (
+	deniedPull    = "the registry denies access, or has no such repository"
+	noCredentials = deniedPull + "; the node sent no credentials (no basic auth credentials)"
+	deniedBecause = "the registry denies access: "
+)
 
 // These messages are about the node alone, so that the cause names it.
 const (
@@ -110,6 +115,10 @@ var imageRules = []rule{
 		"the container runtime of the node does not support the image's format", "push the image again with a current tool", false},
 	{compile(`(?i)signature validation failed|signature required|policy rejected`),
 		"its signature is not valid", "use a signed image, or ask the cluster's administrator which images are allowed", false},
+	{compile(`(?i)(?:^|: )([^:]*\b(?:authorization|token|credentials?|password|login|session)\b[^:]*\bexpired\b[^:]*)`),
+		deniedBecause + "${1}", "renew the credentials that the node uses for this registry", false},
+	{compile(`no basic auth credentials`),
+		noCredentials, "check the image name, and that imagePullSecrets names a Secret with credentials for the image", false},
 	{compile(`(?i)denied|unauthorized|authorization failed|forbidden|authentication required|no basic auth|missing username or secret|insufficient_scope|` + httpStatus + `40[13]\b`),
 		deniedPull, "check the image name, and that imagePullSecrets names a Secret with credentials for the image", false},
 	{compile(`(?i)no match for platform|no matching manifest|no image found in (?:image index|manifest list)`),
@@ -168,8 +177,10 @@ func (c *container) imageCause(reason, message string) Cause {
 	if !ok {
 		r = matchOr(imageRules, detail, c.eventsAdvice())
 	}
-	if unread := c.unreadPullSecrets(last); r.message == deniedPull && unread.message != "" {
+	if unread := c.unreadPullSecrets(last); strings.HasPrefix(r.message, deniedPull) && unread.message != "" {
 		r.message, r.advice = unread.message+", and the registry denies access", unread.advice
+	} else {
+		r = c.namePullSecrets(r)
 	}
 	what += " cannot be pulled"
 	node := ""
@@ -188,6 +199,40 @@ func (c *container) imageCause(reason, message string) Cause {
 	cause := c.cause(reason, r).withEvent(last)
 	cause.Node = node
 	return cause
+}
+
+// namePullSecrets names the Secrets that the pod uses for the registry, if it denies access. They exist:
+// otherwise the node reports that it cannot read them.
+func (c *container) namePullSecrets(r explanation) explanation {
+	var names []string
+	for _, s := range c.pod.Spec.ImagePullSecrets {
+		if s.Name != "" {
+			names = append(names, quote(line(s.Name, maxName)))
+		}
+	}
+	if len(names) == 0 {
+		return r
+	}
+	secrets := "Secret " + strings.Join(names, ", ")
+	switch {
+	case strings.HasPrefix(r.message, deniedBecause):
+		r.advice = "renew the credentials in " + secrets
+	case r.message == noCredentials:
+		r.message += ", although the pod names " + secrets
+		r.advice = "check that " + secrets + " has credentials for " + registryOf(c.spec.Image) + ", and check the image name"
+	case r.message == deniedPull:
+		r.advice = "check the image name, and that the credentials in " + secrets + " are valid for " + registryOf(c.spec.Image) + " and may read the image"
+	}
+	return r
+}
+
+// registryOf returns the host of an image name. See github.com/distribution/reference, splitDockerDomain.
+func registryOf(image string) string {
+	host, _, found := strings.Cut(image, "/")
+	if !found || !strings.ContainsAny(host, ".:") && host != "localhost" {
+		host = "docker.io"
+	}
+	return quote(line(host, maxName))
 }
 
 // imageVolume returns the volume whose image cannot be pulled, or nil if it is the image of the container.

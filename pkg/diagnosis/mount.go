@@ -168,7 +168,7 @@ var mountRules = []rule{
 	{compile(mayNameVolume + `.*hostPath type check failed: (\S+) is not a (\w+)`),
 		`volume "${1}" cannot be mounted: ${2} of the node is not a ${3}`, "correct the path, or use another kind of volume", false},
 	{usedByPods,
-		`volume "${1}" cannot be attached: pods on another node use it: ${2}`, "wait until these pods end, or stop them", true},
+		`volume "${1}" cannot be attached: pods on another node use it: ${2}`, "wait until these pods end, or stop them; if one of them does not end, check its node", true},
 	{compile(attachedElsewhere + namesVolume + `.* used by \d+ pod\(s\) in different namespaces`),
 		`volume "${1}" cannot be attached: a pod of another namespace uses it on another node`, "wait until that pod ends; if the problem persists, ask the cluster's administrator", true},
 	{compile(namesVolume + `.*driver name (\S+) not found in the list of registered CSI drivers`),
@@ -389,10 +389,38 @@ func (s *podView) volumeCause(reason string, e *Event) Cause {
 		what = "volume " + quote(m[1])
 	}
 	r.message = strings.Replace(r.message, `volume ""`, what, 1)
-	if m := usedByPods.FindStringSubmatch(e.Note); m != nil && s.blockedByOldPods(m[2]) {
+	used := usedByPods.FindStringSubmatch(e.Note)
+	if used != nil && s.blockedByOldPods(used[2]) {
 		r.advice, r.transient = endOldPodsFirst, false
 	}
-	return s.cause(reason, r).withEvent(e)
+	cause := s.cause(reason, r).withEvent(e)
+	if used != nil {
+		for _, name := range strings.Split(used[2], ", ")[:min(maxBlamed, strings.Count(used[2], ", ")+1)] {
+			cause.Blames = append(cause.Blames, Object{kindPod, name})
+		}
+	} else {
+		cause.Blames = missingIn(e.Note)
+	}
+	return cause
+}
+
+// maxBlamed limits the objects that a cause blames.
+const maxBlamed = 3
+
+// missingObject matches what the kubelet writes about an object that a pod refers to.
+var missingObject = compile(`\b(secret|configmap) "([^"]+)" not found`)
+
+// missingIn returns the object whose absence a text reports.
+func missingIn(text string) []Object {
+	m := missingObject.FindStringSubmatch(text)
+	if m == nil {
+		return nil
+	}
+	kind := "Secret"
+	if m[1] == "configmap" {
+		kind = "ConfigMap"
+	}
+	return []Object{{kind, m[2]}}
 }
 
 var volumeName = compile(namesVolume)

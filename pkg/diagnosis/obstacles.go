@@ -37,6 +37,8 @@ var schedulingAdvice = []obstacle{
 	{compile(`not supported on Fargate: .*PVC (\S+) not bound`), `wait until claim "${1}" is bound; its Events say why it is not`, lasting},
 	{compile(`not supported on Fargate`), "remove what Fargate does not support, or run the pod on other nodes", lasting},
 	{compile(`Fargate is not supported in`), "select other nodes, or ask the cluster's administrator for a Fargate profile in another zone", lasting},
+	{uninitialized, "ask the cluster's administrator to check that the cloud-controller-manager runs and has access to the cloud: it removes the taint ${1} of new nodes", passing},
+	{agentNotReady, "ask the cluster's administrator to check the agent on the nodes, which removes the taint ${1} when it runs", passing},
 	{nodeProblem, "wait until the nodes are ready and not under pressure, or ask the cluster's administrator to repair them", passing},
 	{compile(`untolerated taint\(s\)`), "if nodes are not ready or under pressure, wait; if a taint reserves them, ask the cluster's administrator whether the pod may run there", passing},
 	{compile(`untolerated taint \{|taints? that the pod didn't tolerate`), "add tolerations for the nodes' taints, or let the pod run on other nodes", passing},
@@ -101,6 +103,9 @@ var (
 	absent = compile(`\bno node offers ([\w./-]*\w)`)
 	// tooLarge matches what exceedsLargestNode writes of a request that no node can satisfy.
 	tooLarge = compile(`the largest node has \S+ (?:of )?([\w./-]*\w); the pod requests [\w.]+`)
+	// uninitialized and agentNotReady match taints that a component removes from new nodes, see removers.
+	uninitialized = compile(`untolerated taint \{(node\.cloudprovider\.kubernetes\.io/uninitialized)[^}]*\}`)
+	agentNotReady = compile(`untolerated taint \{([^}:]*/agent-not-ready|cni\.istio\.io/not-ready)[^}]*\}`)
 	// nodeProblem matches taints that Kubernetes sets on nodes with a problem, and others that
 	// agents remove when they run. A toleration would be wrong.
 	nodeProblem = compile(`untolerated taint \{(?:node\.(?:cloudprovider\.)?kubernetes\.io/|(?:startup|ignore)-taint\.cluster-autoscaler\.kubernetes\.io/|` +
@@ -111,7 +116,7 @@ var (
 	// fargateNode matches the taint of the nodes of AWS Fargate, which take only pods that a profile selects.
 	fargateNode = compile(`untolerated taint \{eks\.amazonaws\.com/compute-type: fargate\}`)
 	// ofTaints match taints that only Kubernetes, clouds and autoscalers set, by their names.
-	ofTaints = []*pattern{leavingNode, nodeProblem, fargateNode}
+	ofTaints = []*pattern{leavingNode, uninitialized, agentNotReady, nodeProblem, fargateNode}
 	// controlPlane matches the nodes of the control plane, which take no pods of users.
 	controlPlane = compile(`(?:^|, )\d+ node\(s\) had untolerated taint \{node-role\.kubernetes\.io/(?:control-plane|master)[^}]*\}`)
 )

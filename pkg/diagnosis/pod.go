@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -53,10 +54,18 @@ func (v *view) podCauses(p *corev1.Pod) []finding {
 	if len(found) == 0 {
 		found = unseen // an end that no one saw explains less than anything else
 	}
-	if ready := condition(s.pod, corev1.ContainersReady); len(found) == 0 && ready != nil && ready.Status == corev1.ConditionTrue {
-		return s.gateFindings()
+	if len(found) == 0 {
+		return s.otherFindings()
 	}
 	return found
+}
+
+// otherFindings returns why a pod does not run although its containers do.
+func (s *podView) otherFindings() []finding {
+	if ready := condition(s.pod, corev1.ContainersReady); ready != nil && ready.Status == corev1.ConditionTrue {
+		return s.gateFindings()
+	}
+	return s.stillRunning()
 }
 
 // gateFindings returns which readiness gates of the pod are not true.
@@ -97,8 +106,17 @@ func (s *podView) eventsAdvice() string {
 func (s *podView) cause(reason string, r explanation) Cause {
 	return Cause{
 		Reason: reason, Object: Object{kindPod, s.pod.Name}, Count: 1,
-		Message: r.message, Advice: r.advice, Transient: r.transient, Time: s.pod.CreationTimestamp.Time,
+		Message: r.message, Advice: r.advice, Transient: r.transient, Time: s.pod.CreationTimestamp.Time, Since: s.since(),
 	}
+}
+
+// since returns since when the pod is not ready.
+func (s *podView) since() time.Time {
+	since := s.pod.CreationTimestamp.Time
+	if ready := condition(s.pod, corev1.PodReady); ready != nil && ready.LastTransitionTime.After(since) {
+		since = ready.LastTransitionTime.Time
+	}
+	return since
 }
 
 // withEvent adds the time and the count of an Event. It ignores a nil Event.

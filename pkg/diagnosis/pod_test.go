@@ -59,7 +59,7 @@ func TestEvictedPodsAndLostNodes(t *testing.T) {
 			Workload{Pods: pods(tainted), NodeStates: map[string]NodeState{"node-a": {}}}, wantCause{}},
 		"deleted pod on a node that is known to be lost": {
 			Workload{Pods: pods(lost), NodeStates: map[string]NodeState{"node-a": {Lost: true}}},
-			wantCause{reason: "NodeLost", transient: true, sentence: `the pod cannot be deleted while node "node-a" does not respond: wait until the node is back, or ask the cluster's administrator to repair or delete it`}},
+			wantCause{reason: "NodeLost", transient: true, sentence: `the pod cannot be deleted while node "node-a" does not respond: repair the node; if it is off for good, an administrator adds the taint node.kubernetes.io/out-of-service=nodeshutdown:NoExecute, or deletes the node`}},
 		"deleted ready pod on a lost node": {Workload{Pods: pods(newPod(ready, deleted)), Events: []Event{podEvent(50, "", "NodeNotReady", "Node is not ready")}}, wantCause{}},
 		"replaced pod on a lost node": {
 			Workload{Pods: pods(lost, newPod(ready, named("nb-1", "b"), created(400))), Events: []Event{podEvent(50, "", "NodeNotReady", "Node is not ready")}}, wantCause{},

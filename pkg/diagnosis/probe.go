@@ -1,6 +1,7 @@
 package diagnosis
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -57,9 +58,37 @@ func (c *container) probeCause() (Cause, bool) {
 	if last == nil {
 		return Cause{}, false
 	}
-	r := c.namePorts(matchOr(probeRules, lowerFirst(stripNoise(last.Note)), "check the probe and the container's log"), last.Note)
-	r.message, r.transient = c.label()+" is not ready: "+r.message, true
+	r := matchOr(probeRules, lowerFirst(stripNoise(last.Note)), "check the probe and the container's log")
+	r.transient = true
+	if late, text := c.startsUntil(last.Note); c.Now.Before(late) {
+		r.message, r.advice = c.label()+" is still starting: "+r.message+text, "wait; after that time, it is a failure"
+		cause := c.cause(ReasonUnhealthy, r).withEvent(last)
+		cause.LateAfter = late
+		return cause, true
+	}
+	r = c.namePorts(r, last.Note)
+	r.message = c.label() + " is not ready: " + r.message
 	return c.cause(ReasonUnhealthy, r).withEvent(last), true
+}
+
+// startsUntil returns until when failures of a probe are a normal start of the container, and a text
+// about it. The time is zero if it is unknown. A container that has been ready before does not start.
+func (c *container) startsUntil(note string) (late time.Time, text string) {
+	p := c.probe(note)
+	if p == nil || c.Now.IsZero() || c.startedAt().IsZero() {
+		return time.Time{}, ""
+	}
+	failures, period := cmp.Or(p.FailureThreshold, 3), cmp.Or(p.PeriodSeconds, 10) // as the API server sets them
+	patience := time.Duration(p.InitialDelaySeconds+failures*period) * time.Second
+	return c.startedAt().Add(patience), fmt.Sprintf("; it may fail %d times in a row, which takes %s", failures, inWords(patience))
+}
+
+// inWords formats a duration in seconds or in minutes.
+func inWords(d time.Duration) string {
+	if d >= 2*time.Minute && d%time.Minute == 0 {
+		return fmt.Sprintf("%d minutes", d/time.Minute)
+	}
+	return fmt.Sprintf("%d seconds", d/time.Second)
 }
 
 // maxPorts limits the ports in a message.
@@ -91,12 +120,16 @@ func (c *container) namePorts(r explanation, note string) explanation {
 	return r
 }
 
+// probe returns the probe that an Event is about, or nil if it is unknown.
+func (c *container) probe(note string) *corev1.Probe {
+	kind, _, _ := strings.Cut(note, " ")
+	return map[string]*corev1.Probe{"Startup": c.spec.StartupProbe, "Liveness": c.spec.LivenessProbe, "Readiness": c.spec.ReadinessProbe}[kind]
+}
+
 // askedPort returns the port that the probe of an Event asks, as in the pod's spec. It is empty if
 // the probe is unknown, or runs a command.
 func (c *container) askedPort(note string) string {
-	probe := map[string]*corev1.Probe{"Startup": c.spec.StartupProbe, "Liveness": c.spec.LivenessProbe, "Readiness": c.spec.ReadinessProbe}
-	kind, _, _ := strings.Cut(note, " ")
-	switch p := probe[kind]; {
+	switch p := c.probe(note); {
 	case p == nil:
 		return ""
 	case p.HTTPGet != nil:

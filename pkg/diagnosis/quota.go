@@ -17,6 +17,9 @@ import (
 type ExceededQuota struct {
 	Name                     string
 	Requested, Used, Limited corev1.ResourceList
+	// HeldBy is the Deployment whose old pods use a part of the quota, and that ends none of them before
+	// a new one is ready. It is empty if there is none.
+	HeldBy string
 }
 
 // describeQuota describes the exceeded quota. isPresent means that the amounts are those of now, and
@@ -34,6 +37,9 @@ func (c *Cause) describeQuota(what string, isPresent bool) {
 		if !slices.ContainsFunc(exceededOf(q.Requested, nil, q.Limited), isCount) {
 			c.Advice = "the request exceeds the whole quota; request less, or ask for a larger quota"
 		}
+	case q.HeldBy != "":
+		c.Message += "; old pods of Deployment " + quote(line(q.HeldBy, maxName)) + " use a part of it, and its rollout ends none before a new pod is ready (maxUnavailable is 0)"
+		c.Advice, c.Transient = letOldPodEnd+", or ask for a larger quota", false
 	}
 }
 
@@ -50,7 +56,7 @@ func (c *Cause) completeQuota(l Lookup) {
 	if err != nil || i < 0 {
 		return
 	}
-	now := &ExceededQuota{c.Quota.Name, c.Quota.Requested, quotas[i].Status.Used, quotas[i].Status.Hard}
+	now := &ExceededQuota{c.Quota.Name, c.Quota.Requested, quotas[i].Status.Used, quotas[i].Status.Hard, c.Quota.HeldBy}
 	what, _, _ := strings.Cut(c.Message, isExceeded)
 	c.Quota = now
 	c.describeQuota(what, true)

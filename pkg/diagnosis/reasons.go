@@ -53,6 +53,8 @@ const (
 	ReasonFailedPrepareDynamicResources = "FailedPrepareDynamicResources"
 	// ReasonNodeLost: the pod's node does not respond.
 	ReasonNodeLost = "NodeLost"
+	// ReasonNodeTainted: a node still has a taint that a component should have removed.
+	ReasonNodeTainted = "NodeTainted"
 	// ReasonFinalizersRemaining: the deletion of the pod waits for its finalizers.
 	ReasonFinalizersRemaining = "FinalizersRemaining"
 	// ReasonTerminating: the pod still exists long after its grace period.
@@ -95,6 +97,9 @@ const (
 	// ReasonTaintManagerEviction: the pod was deleted because its node has a taint that the
 	// pod does not tolerate.
 	ReasonTaintManagerEviction = "TaintManagerEviction"
+	// ReasonContainerStillRunning: the main container of a pod has ended, but another one runs on, so
+	// that the pod does not complete.
+	ReasonContainerStillRunning = "ContainerStillRunning"
 	// ReasonPodInitializing: an init container has not ended yet.
 	ReasonPodInitializing = "PodInitializing"
 	// ReasonUnhealthy: a probe of the container fails.

@@ -8,6 +8,10 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
 )
 
 // SurgingDeployment returns the name of a Deployment if its rollout creates new pods while old
@@ -24,6 +28,48 @@ func SurgingDeployment(d *appsv1.Deployment) string {
 	}
 	return d.Name
 }
+
+// KeepsOldPods reports whether the rollout of a Deployment ends no old pod before a new one is ready:
+// maxUnavailable is 0, also after rounding. The result is for [Workload.KeepsOldPods].
+func KeepsOldPods(d *appsv1.Deployment) bool {
+	if SurgingDeployment(d) == "" || d.Spec.Strategy.RollingUpdate == nil {
+		return false
+	}
+	wanted := int(ptr.Deref(d.Spec.Replicas, 1))
+	most := ptr.Deref(d.Spec.Strategy.RollingUpdate.MaxUnavailable, intstr.FromString("25%"))
+	unavailable, err := intstr.GetScaledValueFromIntOrPercent(&most, wanted, false)
+	return err == nil && unavailable == 0
+}
+
+// letOldPodEnd is the advice if new pods of a rollout need what its old pods have.
+const letOldPodEnd = "set maxUnavailable: 1 or maxSurge: 0 in spec.strategy.rollingUpdate, so that an old pod can end first"
+
+// excludesOwn reports whether the pod cannot run on a node that runs another pod of its template.
+func excludesOwn(p *corev1.Pod) bool {
+	if a := p.Spec.Affinity; a != nil && a.PodAntiAffinity != nil {
+		for _, term := range a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution {
+			if selector, err := metav1.LabelSelectorAsSelector(term.LabelSelector); err == nil && !selector.Empty() && selector.Matches(labels.Set(p.Labels)) {
+				return true
+			}
+		}
+	}
+	return slices.ContainsFunc(p.Spec.Containers, func(c corev1.Container) bool {
+		return slices.ContainsFunc(c.Ports, func(port corev1.ContainerPort) bool { return port.HostPort > 0 })
+	})
+}
+
+// blockedByRollout explains a pod that no node can take because each one that could runs an old pod of
+// the same rollout. It does not end one first.
+func (s *podView) blockedByRollout(obstacles string, cause *Cause) {
+	if !s.KeepsOldPods || !excludesOwn(s.pod) || !ownObstacle.MatchString(obstacles) {
+		return
+	}
+	cause.Message += "; old pods of Deployment " + quote(line(s.Surging, maxName)) + " use these nodes, and its rollout ends none before a new pod is ready (maxUnavailable is 0)"
+	cause.Advice, cause.Transient = letOldPodEnd, false
+}
+
+// ownObstacle matches the obstacles that another pod of the same template can be.
+var ownObstacle = compile(`didn't match pod anti-affinity rules|free ports`)
 
 // endOldPodsFirst is the advice if an old pod of a rollout has a volume that a new pod needs.
 // Waiting does not help: the old pod runs until the new one is ready.
@@ -69,6 +115,21 @@ func OutdatedPod(s *appsv1.StatefulSet, pods []*corev1.Pod) string {
 	return pods[i].Name
 }
 
+// FormerJob is a Job with a former template of its CronJob, whose concurrencyPolicy is Forbid.
+type FormerJob struct {
+	Namespace, Name string
+	// Change describes what is different in the template now. It can be empty.
+	Change string
+}
+
+func (j *FormerJob) advice() string {
+	text := "delete the Job (kubectl delete job -n " + j.Namespace + " " + j.Name + "): it has a former template, and with concurrencyPolicy Forbid no other starts before it has ended"
+	if j.Change != "" {
+		text += "; " + j.Change
+	}
+	return text
+}
+
 // ordinal returns the number at the end of the name of a pod of a StatefulSet.
 func ordinal(p *corev1.Pod) int {
 	n, _ := strconv.Atoi(p.Name[strings.LastIndex(p.Name, "-")+1:])
@@ -79,6 +140,9 @@ func ordinal(p *corev1.Pod) int {
 // present template. A deletion does not help while the node does not respond.
 func (v *view) adviseReplacement(p *corev1.Pod, found []finding) []finding {
 	for i := range found {
+		if job := v.FormerJob; job != nil {
+			found[i].cause.Advice, found[i].cause.Transient = job.advice(), false
+		}
 		if v.Outdated == p.Name && v.Outdated != "" && found[i].cause.Reason != ReasonNodeLost {
 			found[i].cause.Advice = "delete the pod (kubectl delete pod -n " + p.Namespace + " " + p.Name + "): it has a former template, and its StatefulSet replaces it only once it is ready"
 		}

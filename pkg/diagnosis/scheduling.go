@@ -103,13 +103,13 @@ func (s *podView) describeMissingClaim(text string, cause *Cause) bool {
 	return false
 }
 
-// queueLabel is the label with the queue of a workload that Kueue admits:
+// QueueLabel is the label with the queue of a workload that Kueue admits:
 // https://kueue.sigs.k8s.io/docs/reference/labels-and-annotations/
-const queueLabel = "kueue.x-k8s.io/queue-name"
+const QueueLabel = "kueue.x-k8s.io/queue-name"
 
 // QueueText names the queue of an object that Kueue admits, or returns "".
 func QueueText(labels map[string]string) string {
-	if queue := line(labels[queueLabel], maxName); queue != "" {
+	if queue := line(labels[QueueLabel], maxName); queue != "" {
 		return "it waits in queue " + quote(queue) + " of Kueue"
 	}
 	return ""
@@ -292,6 +292,7 @@ func (s *podView) describeUnschedulable(text string, cause *Cause) {
 	if s.Surging != "" && strings.Contains(words(nodes), "ReadWriteOncePod") {
 		cause.Advice, cause.Transient = endOldPodsFirst, false
 	}
+	s.blockedByRollout(nodes, cause)
 }
 
 // exceedsLargestNode compares the pod's requests with the largest node, for resources

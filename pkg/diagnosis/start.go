@@ -271,5 +271,7 @@ func (c *container) createCause(reason, message string) Cause {
 		r.transient = true
 	}
 	r.message = c.label() + " cannot be started" + r.message
-	return c.cause(reason, r).withEvent(last)
+	cause := c.cause(reason, r).withEvent(last)
+	cause.Blames = missingIn(message)
+	return cause
 }

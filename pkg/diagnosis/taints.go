@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 )
@@ -49,6 +50,65 @@ func tolerates(p *corev1.Pod, taint *corev1.Taint) bool {
 		}
 		return t.Operator != "" && t.Operator != corev1.TolerationOpEqual || t.Value == taint.Value
 	})
+}
+
+// removers are what removes a taint of a node, by its key. No pod should tolerate these taints.
+var removers = []struct{ key, component string }{
+	{"node.cloudprovider.kubernetes.io/uninitialized", "the cloud-controller-manager"},                     // cloud-provider/api/well_known_taints.go
+	{"node.kubernetes.io/network-unavailable", "the network plugin, or the route controller of the cloud"}, // api/core/v1/well_known_taints.go
+	{"node.cilium.io/agent-not-ready", "the Cilium agent"},
+	{"cni.istio.io/not-ready", "the CNI plugin of Istio"},
+	{"ebs.csi.aws.com/agent-not-ready", "the EBS CSI driver"},
+	{"efs.csi.aws.com/agent-not-ready", "the EFS CSI driver"},
+	{"karpenter.sh/unregistered", "Karpenter"},
+	{"node.kubernetes.io/out-of-service", "the administrator who added it"},
+}
+
+// remover returns what removes a taint, if that is known.
+func remover(key string) (component string, known bool) {
+	for _, r := range removers {
+		if r.key == key {
+			return r.component, true
+		}
+	}
+	if strings.HasSuffix(key, "/agent-not-ready") {
+		return "the agent that the taint names", true
+	}
+	return "", false
+}
+
+// settlesAfter is how long a new node can have a taint that a component removes.
+const settlesAfter = 3 * time.Minute
+
+// FromNodeTaints returns a cause for each taint that a component should have removed from the node by
+// now. It is about the node: no pod that does not tolerate the taint can run on it.
+func FromNodeTaints(n *corev1.Node, now time.Time) []Cause {
+	var causes []Cause
+	for _, taint := range n.Spec.Taints {
+		component, known := remover(taint.Key)
+		since := n.CreationTimestamp.Time
+		if taint.TimeAdded != nil {
+			since = taint.TimeAdded.Time
+		}
+		if !known || taint.Effect == corev1.TaintEffectPreferNoSchedule || now.Sub(since) < settlesAfter {
+			continue
+		}
+		cause := Cause{
+			Reason: ReasonNodeTainted, Object: Object{"Node", n.Name}, Node: n.Name, Time: since,
+			Message: "no new pods can run on the node: it still has the taint " + taint.Key + ", which " + component + " removes",
+			Advice:  removerAdvice(component),
+		}
+		cause.sanitize()
+		causes = append(causes, cause)
+	}
+	return causes
+}
+
+func removerAdvice(component string) string {
+	if component == removers[0].component {
+		return "check that " + component + " runs, and has access to the cloud; no pod should tolerate the taint"
+	}
+	return "check that " + component + " runs, and its log; no pod should tolerate the taint"
 }
 
 // taintNote lists taints.

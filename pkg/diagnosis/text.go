@@ -34,6 +34,9 @@ func (c *Cause) sanitize() {
 	for i := range c.Items {
 		c.Items[i] = line(c.Items[i], maxQuoted)
 	}
+	for i := range c.Blames {
+		c.Blames[i] = Object{line(c.Blames[i].Kind, maxKind), line(c.Blames[i].Name, maxName)}
+	}
 	c.Count = max(c.Count, 1)
 }
 

@@ -97,14 +97,22 @@ type Workload struct {
 	// Surging is the Deployment whose rollout creates new pods while old ones run; empty if
 	// there is none. See [SurgingDeployment].
 	Surging string
+	// KeepsOldPods means that this rollout ends no old pod before a new one is ready. See [KeepsOldPods].
+	KeepsOldPods bool
 	// Outdated is a pod with a former template that its StatefulSet does not replace; empty if there
 	// is none. See [OutdatedPod].
 	Outdated string
+	// FormerJob is the Job whose pods these are, if it has a former template of its CronJob, and prevents
+	// the next Job. Otherwise it is nil.
+	FormerJob *FormerJob
 	// Recreated means that each deleted pod is created again. What failed in a deleted pod is then
 	// over: only Events about why it was deleted count.
 	Recreated bool
 	// Events that regard the pods, claims and controllers, in any order.
 	Events []Event
+	// Now is the time of the check. It decides what is still starting, see [Cause.LateAfter]. Without
+	// it, everything that has not started is a failure.
+	Now time.Time
 	// Known are causes that the caller found itself: a rejected request, an invalid
 	// field, a condition of a Deployment. They are reported even if all pods are ready.
 	Known []Cause

@@ -121,7 +121,7 @@ func (e *Enricher) causeOfPods(ctx context.Context, owner podController) (string
 func causeOf(owner podController, w diagnosis.Workload) string {
 	switch o := owner.Object.(type) {
 	case *appsv1.Deployment:
-		w.Surging = diagnosis.SurgingDeployment(o)
+		w.Surging, w.KeepsOldPods = diagnosis.SurgingDeployment(o), diagnosis.KeepsOldPods(o)
 	case *appsv1.StatefulSet:
 		w.Outdated = diagnosis.OutdatedPod(o, w.Pods)
 	}

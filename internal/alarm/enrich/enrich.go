@@ -86,6 +86,7 @@ type Enricher struct {
 	podsTurn   *semaphore.Weighted
 	reads      singleflight.Group
 	timeout    time.Duration
+	clock      clock.PassiveClock
 }
 
 // cacheKey identifies a cached object. The cause of a Pod can be in the Event. For Pods with a
@@ -116,7 +117,7 @@ func ClusterName(uid string) string {
 // New returns an Enricher. live reads from the API server.
 func New(cluster string, nodes Nodes, live client.Reader) *Enricher {
 	return &Enricher{
-		cluster: cluster, nodes: nodes, live: live, timeout: lookupTimeout,
+		cluster: cluster, nodes: nodes, live: live, timeout: lookupTimeout, clock: clock.RealClock{},
 		objects: expirable.NewLRU[cacheKey, alarm.Object](maxCachedObjects, nil, cacheTTL),
 		summary: expirable.NewLRU[struct{}, *diagnosis.Nodes](1, nil, cacheTTL),
 		unread:  expirable.NewLRU[alarm.Reference, alarm.Unread](maxCachedObjects, nil, unreadTTL),
@@ -335,7 +336,7 @@ func (e *Enricher) pod(ctx context.Context, ref alarm.Reference, event *alarm.Ev
 // workload returns pods with the states of their Nodes. If a pod is not scheduled, it contains a summary
 // of all Nodes too. It does not read volumes, because the author of an alarm may not do so.
 func (e *Enricher) workload(ctx context.Context, pods ...*corev1.Pod) diagnosis.Workload {
-	w := diagnosis.Workload{Pods: pods}
+	w := diagnosis.Workload{Pods: pods, Now: e.clock.Now()}
 	if nodes, err := kube.NodesOf(ctx, e.nodes, pods); err == nil {
 		w.NodeStates = diagnosis.NodeStates(nodes)
 	}

@@ -113,12 +113,17 @@ func (q *inquiry) ownConditions() error {
 	}
 	if q.object != nil && q.object.GetDeletionTimestamp() == nil && len(q.explanation.Conditions) == 0 && len(q.workload.Known) == 0 {
 		q.set(kind.Kind, Waiting, q.notProcessed())
+		q.limit(q.object.GetCreationTimestamp().Time, processedAfter)
 	}
 	return nil
 }
 
 // byStatus sets the state and the causes from the conditions, or else from other fields of the status.
 func (q *inquiry) byStatus(kind schema.GroupVersionKind, u *unstructured.Unstructured, result *status.Result) {
+	if kind.GroupKind() == kueueWorkload {
+		q.kueueWorkload(u)
+		return
+	}
 	object, conditions := diagnosis.Object{Kind: kind.Kind, Name: u.GetName()}, q.explanation.Conditions
 	states, bad := statesOf(u), badConditions(u, conditions)
 	usual := slices.ContainsFunc(conditions, isConventional)
@@ -147,9 +152,23 @@ func (q *inquiry) byStatus(kind schema.GroupVersionKind, u *unstructured.Unstruc
 	default:
 		q.set(kind.Kind, state, summary)
 	}
-	if q.explanation.State == Waiting {
+	if q.explanation.State == Waiting || q.explanation.State == Unknown {
 		q.lastWarning(kind.Kind, u, time.Time{})
 	}
+	if len(q.workload.Known) == 0 {
+		q.limit(pendingSince(u, conditions), objectReadyAfter)
+	}
+}
+
+// pendingSince returns since when a condition of the object is unknown, or else when it was created.
+func pendingSince(u *unstructured.Unstructured, conditions []metav1.Condition) time.Time {
+	since := u.GetCreationTimestamp().Time
+	for _, c := range conditions {
+		if isConventional(c) && c.Status == metav1.ConditionUnknown && c.LastTransitionTime.After(since) {
+			since = c.LastTransitionTime.Time
+		}
+	}
+	return since
 }
 
 // badConditions returns the conditions that show a problem. Those of parts of the object come first,

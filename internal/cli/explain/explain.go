@@ -137,8 +137,20 @@ func (e *Explainer) Explain(ctx context.Context, resource schema.GroupResource, 
 	if mapping.Scope.Name() == meta.RESTScopeNameRoot {
 		namespace = ""
 	}
+	explained := 0
+	begin := walk{from: []string{(&reference{kind: kind.GroupKind(), namespace: namespace, name: name}).key()}, explained: &explained}
+	return e.explain(ctx, resource, namespace, name, begin)
+}
+
+// explain explains an object on a walk.
+func (e *Explainer) explain(ctx context.Context, resource schema.GroupResource, namespace, name string, w walk) (*Explanation, error) {
+	kind, err := e.client.RESTMapper().KindFor(resource.WithVersion(""))
+	if err != nil {
+		return nil, err
+	}
+	*w.explained++
 	q := &inquiry{
-		ctx: ctx, Explainer: e, resource: resource, namespace: namespace, name: name,
+		ctx: ctx, Explainer: e, resource: resource, namespace: namespace, name: name, walk: w,
 		explanation: Explanation{Namespace: namespace, Name: name},
 	}
 	if known, ok := supportedTypes[resource]; ok {
@@ -152,6 +164,8 @@ func (e *Explainer) Explain(ctx context.Context, resource schema.GroupResource, 
 		return nil, err
 	}
 	x := q.conclude()
+	q.follow()
+	q.hurry()
 	if q.notFound != nil && x.Cause == nil {
 		return nil, q.notFound
 	}
@@ -165,6 +179,7 @@ type inquiry struct {
 	ctx             context.Context
 	resource        schema.GroupResource
 	namespace, name string
+	walk            walk
 
 	explanation Explanation
 	workload    diagnosis.Workload
@@ -187,6 +202,12 @@ type inquiry struct {
 	awaitsDeleted bool
 	// object is the target, or nil if it could not be read.
 	object client.Object
+	// blaming is the cause of the target, as the diagnosis found it.
+	blaming *diagnosis.Cause
+	// next are objects that can be why the target does not work.
+	next []reference
+	// patience limits the wait of a target without a known cause, or nil.
+	patience *overdue
 }
 
 // set sets the kind, the state and the summary of the explanation.
@@ -208,6 +229,9 @@ func (q *inquiry) conclude() *Explanation {
 	if q.held || x.State != Stopped && x.State != Completed {
 		q.diagnose()
 	}
+	if q.patience == nil && len(q.workload.Pods)+len(q.controllers) > 0 && !x.passive {
+		q.limitPods()
+	}
 	if x.Cause != nil {
 		x.LastCrash = nil
 	}
@@ -217,6 +241,7 @@ func (q *inquiry) conclude() *Explanation {
 func (q *inquiry) diagnose() {
 	x := &q.explanation
 	q.readRelated()
+	q.workload.Now = q.clock.Now()
 	d := diagnosis.DiagnoseOr(q.workload, q.fallback)
 	d.Complete(lookup{kube.NewLookup(q.ctx, q.objects, q.namespace), q})
 	if q.condition != nil && len(x.Unread) > 0 {
@@ -226,8 +251,16 @@ func (q *inquiry) diagnose() {
 	if x.State == Running && d.Cause == nil {
 		d.Cause = q.unstable()
 	}
-	x.Cause = causeOf(d.Cause)
+	if d.Cause != nil && q.workload.Now.Before(d.Cause.LateAfter) {
+		q.starting(d.Cause)
+		return
+	}
+	if d.Cause != nil {
+		d.Cause.Overdue(q.workload.Now)
+	}
+	x.Cause, q.blaming = causeOf(d.Cause), d.Cause
 	for i := range d.Others {
+		d.Others[i].Overdue(q.workload.Now)
 		x.Others = append(x.Others, *causeOf(&d.Others[i]))
 	}
 	if x.Cause != nil {
@@ -238,6 +271,13 @@ func (q *inquiry) diagnose() {
 			q.readLog()
 		}
 	}
+}
+
+// starting describes a target that has not failed: it needs more time.
+func (q *inquiry) starting(c *diagnosis.Cause) {
+	x, late := &q.explanation, c.LateAfter.UTC()
+	x.State, x.LateAfter = Waiting, &late
+	x.Summary += "; " + c.Message
 }
 
 // unstable returns the crash from which ready pods have not recovered yet, or nil. In a crash loop, a
@@ -321,8 +361,13 @@ type Explanation struct {
 	State     State  `json:"state"`
 	// Summary is a sentence about the state.
 	Summary string `json:"summary"`
+	// LateAfter is until when it is normal that the object waits. After that, the wait is a problem.
+	LateAfter *time.Time `json:"lateAfter,omitempty"`
 	// Cause is why the object does not run. If State is Unknown, it is a possible cause.
 	Cause *Cause `json:"cause,omitempty"`
+	// Chain are the objects from the explained one to the root of its problem, which Cause is about.
+	// It is empty if the cause lies in the object itself or in what belongs to it.
+	Chain []Link `json:"chain,omitempty"`
 	// Others are further problems, the most important first.
 	Others []Cause `json:"others,omitempty"`
 	// Log is the end of the log of the container that failed.
@@ -371,6 +416,9 @@ type Cause struct {
 	// Time is the last occurrence, Count the number of occurrences.
 	Time  *time.Time `json:"time,omitempty"`
 	Count int32      `json:"count"`
+
+	// root identifies the problem at the end of a chain. It is empty if there is no chain.
+	root string
 }
 
 // Log is the end of a container's log.

@@ -47,6 +47,8 @@ var testKinds = map[bool][]schema.GroupVersionKind{
 		v1alpha1.SchemeGroupVersion.WithKind("Jupyter"), v1alpha1.SchemeGroupVersion.WithKind("AppService"), widgetKind,
 		v1alpha1.SchemeGroupVersion.WithKind("Alarm"), v1alpha1.SchemeGroupVersion.WithKind("AlarmReceiver"),
 		v1alpha1.SchemeGroupVersion.WithKind("SecretShare"), v1alpha1.SchemeGroupVersion.WithKind("SecretShareGrant"),
+		{Group: "external-secrets.io", Version: "v1", Kind: "ExternalSecret"}, {Group: "external-secrets.io", Version: "v1", Kind: "SecretStore"},
+		kueueWorkload.WithVersion("v1beta1"),
 	},
 	false: {
 		corev1.SchemeGroupVersion.WithKind("Namespace"), corev1.SchemeGroupVersion.WithKind("Node"), networkingv1.SchemeGroupVersion.WithKind("IngressClass"),
@@ -107,7 +109,13 @@ func fakeCluster(t *testing.T, objects string, forbidden ...string) *fakeExplain
 
 // fakeMapper returns the types of the fake cluster.
 func fakeMapper() meta.RESTMapper {
-	mapper := meta.NewDefaultRESTMapper(nil)
+	var versions []schema.GroupVersion
+	for _, kinds := range testKinds {
+		for _, k := range kinds {
+			versions = append(versions, k.GroupVersion())
+		}
+	}
+	mapper := meta.NewDefaultRESTMapper(versions)
 	for namespaced, kinds := range testKinds {
 		scope := meta.RESTScopeRoot
 		if namespaced {

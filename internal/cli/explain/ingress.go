@@ -3,6 +3,7 @@ package explain
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -32,19 +33,19 @@ func (q *inquiry) ingress() error {
 		q.set(kindIngress, Stopped, "it is being deleted")
 		return nil
 	}
-	summary := "a controller has given it an address"
+	summary, warned := "a controller has given it an address", q.clock.Now().Add(-warningMaxAge)
 	if len(i.Status.LoadBalancer.Ingress) == 0 {
-		summary = "no controller has given it an address"
+		summary, warned = "no controller has given it an address", time.Time{}
 	}
 	q.set(kindIngress, Running, summary)
 	q.ingressClass(i)
 	for _, b := range backendsOf(i) {
 		q.backend(b)
 	}
-	if q.logs != nil { // an overview reads no objects one by one, and does not show all Events
+	if q.logs != nil { // an overview reads no objects one by one
 		q.certificates(i)
-		q.lastWarning(kindIngress, i, q.clock.Now().Add(-warningMaxAge))
 	}
+	q.lastWarning(kindIngress, i, warned)
 	if len(q.workload.Known)+len(q.workload.Pods) > 0 {
 		q.explanation.State = Waiting
 	}

@@ -6,7 +6,9 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bongsu-io/bongsu/pkg/diagnosis"
@@ -37,6 +39,7 @@ func (q *inquiry) setJob(j *batchv1.Job) {
 		summary := "it is suspended; set spec.suspend to false to start it"
 		if queue := diagnosis.QueueText(j.Labels); queue != "" {
 			summary = "it is suspended; " + queue
+			q.next = append(q.next, q.ownedKinds(j, ownedKinds[schema.GroupKind{Group: batchv1.GroupName, Kind: "Job"}])...)
 		}
 		q.set("Job", Stopped, summary)
 	case slices.ContainsFunc(q.workload.Pods, podIsReady):
@@ -82,6 +85,7 @@ func (q *inquiry) cronJob() error {
 		q.lastRun(c)
 	default:
 		q.setJob(last)
+		q.formerTemplate(c, last)
 		q.explanation.Kind = kind
 		q.explanation.Summary = "the last Job is " + last.Name + ": " + q.explanation.Summary
 	}
@@ -99,6 +103,30 @@ func (q *inquiry) cronJob() error {
 		q.missing = true
 	}
 	return nil
+}
+
+// formerTemplate notes that the last Job has another template than the CronJob has now, and prevents
+// the next Job. Its template cannot change, so that what was corrected since does not help it.
+func (q *inquiry) formerTemplate(c *batchv1.CronJob, last *batchv1.Job) {
+	if q.explanation.State != Waiting || c.Spec.ConcurrencyPolicy != batchv1.ForbidConcurrent {
+		return
+	}
+	was, is := last.Spec.Template.Spec, c.Spec.JobTemplate.Spec.Template.Spec
+	if equality.Semantic.DeepEqual(was, is) {
+		return
+	}
+	q.workload.FormerJob = &diagnosis.FormerJob{Name: last.Name, Namespace: last.Namespace, Change: imageChange(was, is)}
+}
+
+// imageChange describes the first container whose image differs between two templates, or returns "".
+func imageChange(was, is corev1.PodSpec) string {
+	for _, c := range was.Containers {
+		i := slices.IndexFunc(is.Containers, func(now corev1.Container) bool { return now.Name == c.Name })
+		if i >= 0 && is.Containers[i].Image != c.Image {
+			return fmt.Sprintf("its image was %q, and is %q now", shortLine(c.Image), shortLine(is.Containers[i].Image))
+		}
+	}
+	return ""
 }
 
 // newEventsOf returns the Events of a CronJob after its last Job, which can be nil.

@@ -121,7 +121,7 @@ func (q *inquiry) deployment() error {
 
 func (q *inquiry) readDeployment(d *appsv1.Deployment) {
 	q.missing = d.Status.UpdatedReplicas < replicas(d.Spec.Replicas)
-	q.workload.Surging = diagnosis.SurgingDeployment(d)
+	q.workload.Surging, q.workload.KeepsOldPods = diagnosis.SurgingDeployment(d), diagnosis.KeepsOldPods(d)
 	waits := d.Spec.Strategy.Type == appsv1.RecreateDeploymentStrategyType || replicas(d.Spec.Replicas) == 0
 	sets := q.replicaSets(d, waits)
 	q.readPods(d.Spec.Selector, sets...)

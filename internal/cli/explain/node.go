@@ -41,6 +41,7 @@ func (q *inquiry) node() error {
 	for _, c := range n.Status.Conditions {
 		q.nodeCondition(n, c)
 	}
+	q.workload.Known = append(q.workload.Known, diagnosis.FromNodeTaints(n, q.clock.Now())...)
 	if n.Spec.Unschedulable {
 		q.blockedEvictions(n.Name, pods)
 	}

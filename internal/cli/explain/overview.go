@@ -218,6 +218,7 @@ func (v *overview) add(x *Explanation) {
 				v.addCause(x, o, c)
 			}
 		}
+	case x.LateAfter != nil: // it is starting
 	case x.State == Waiting && !x.passive: // a claim may wait for its first pod, a Service for its pods
 		v.addProblem(Problem{State: Waiting, key: fmt.Sprintf("%s/%s/%s", o.Kind, o.Namespace, o.Name), partial: x.partial}, o)
 	}
@@ -237,6 +238,9 @@ var ownCauses = []string{
 // causeKey returns a key that is equal for causes that one change can correct. A problem of a
 // node is the same in all namespaces.
 func causeKey(o ProblemObject, c *Cause) string {
+	if c.root != "" {
+		return c.root
+	}
 	if c.Node != "" {
 		return "Node/" + c.Node + "|" + c.Reason
 	}
@@ -253,6 +257,9 @@ func (v *overview) addProblem(p Problem, o ProblemObject) {
 	if !ok {
 		known = &p
 		v.byKey[p.key] = known
+	}
+	if p.Cause != nil && known.Cause != nil && known.Cause.root != "" && p.Cause.root == "" {
+		known.Cause = p.Cause // of the object in which the problem lies
 	}
 	if !slices.Contains(known.Objects, o) {
 		known.Objects = append(known.Objects, o)

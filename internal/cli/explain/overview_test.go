@@ -136,14 +136,13 @@ func TestTheOverviewShowsALostNodeOnceAndTheWorstFirst(t *testing.T) {
 	checkProblems(t, o,
 		problem{explain.Failing, "NodeLost", onNode},
 		problem{explain.Failing, "OOMKilled", []string{"Pod/hungry"}},
-		problem{explain.Failing, "FailedScheduling", []string{"Deployment/web"}},
-		problem{explain.Waiting, "", []string{"ReplicaSet/other"}})
+		problem{explain.Failing, "FailedScheduling", []string{"Deployment/web"}})
 	if o.Checked != 44 || len(o.Unread) > 0 || o.Incomplete() != nil {
 		t.Errorf("checked %d objects, could not read %v", o.Checked, o.Unread)
 	}
 	got := overviewText(t, o)
 	for _, says := range []string{
-		"Namespace " + p.ns + ": 4 problems, 44 objects of Kubernetes and Bongsu checked\n", "Pod " + p.ns + "/pod-00, Pod " + p.ns + "/pod-01 and 38 more  node \"" + node + "\" of the pod does not respond: wait",
+		"Namespace " + p.ns + ": 3 problems, 44 objects of Kubernetes and Bongsu checked\n", "Pod " + p.ns + "/pod-00, Pod " + p.ns + "/pod-01 and 38 more  node \"" + node + "\" of the pod does not respond: wait",
 		"For details: bongsu explain pod/pod-00 -n " + p.ns + "\n",
 	} {
 		if !strings.Contains(got, says) {
@@ -182,8 +181,7 @@ func TestTheOverviewShowsEveryCauseOfADeployment(t *testing.T) {
 	o := p.overview(p.user(listPermissions()...))
 	checkProblems(t, o,
 		problem{explain.Failing, "FailedScheduling", []string{"Deployment/web"}},
-		problem{explain.Failing, "OOMKilled", []string{"Deployment/web"}},
-		problem{explain.Waiting, "", []string{"ReplicaSet/other"}})
+		problem{explain.Failing, "OOMKilled", []string{"Deployment/web"}})
 	if diff := cmp.Diff([]explain.Unread{{What: "nodes", Why: "you may not list them"}}, o.Unread); diff != "" || o.Incomplete() != nil {
 		t.Error(diff, o.Incomplete())
 	}

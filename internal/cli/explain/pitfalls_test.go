@@ -115,7 +115,11 @@ Cause: FailedBuildModel in Ingress web (last 5m ago)
   its last Warning is: couldn't auto-discover subnets`},
 		"old": {
 			objects: ingressTo("web", "number: 80", "") + strings.Replace(warning, "08:55", "08:05", 1) + webService + "\n---\n" + readyPod,
-			want:    "Ingress shop/web shows no problem: no controller has given it an address",
+			want: `
+Ingress shop/web has a problem: no controller has given it an address
+
+Cause: FailedBuildModel in Ingress web (last 55m ago)
+  its last Warning is: couldn't auto-discover subnets`,
 		},
 	})
 }

@@ -1,9 +1,9 @@
 package explain
 
 import (
+	"errors"
 	"fmt"
 	"io"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -254,22 +254,10 @@ func (q *inquiry) readLog() {
 		i := slices.IndexFunc(q.workload.Pods, func(p *corev1.Pod) bool { return p.Name == c.Object.Name })
 		if i >= 0 {
 			if x.Log = q.tail(q.workload.Pods[i], c); x.Log != nil {
-				c.addFormatError(x.Log.Lines)
+				c.addLog(x.Log.Lines)
 			}
 			return
 		}
-	}
-}
-
-// formatError matches what runc writes to the log if the kernel cannot run the command. The exit
-// code is 1 or 255, depending on runc's version.
-var formatError = regexp.MustCompile(`^(?:exec \S+|standard_init_linux\.go:\d+: exec user process caused): exec format error$`)
-
-// addFormatError explains a log that contains only a format error.
-func (c *Cause) addFormatError(lines []string) {
-	if len(lines) == 1 && formatError.MatchString(lines[0]) {
-		c.Message += ": its command is built for another CPU architecture, or is a script without a #! line"
-		c.Advice = "use an image for the node's architecture, or select other nodes"
 	}
 }
 
@@ -282,14 +270,19 @@ func (q *inquiry) tail(p *corev1.Pod, c *Cause) *Log {
 	stream, err := q.logs.Pods(p.Namespace).GetLogs(p.Name, &corev1.PodLogOptions{
 		Container: container, Previous: log.Previous, TailLines: &lines, LimitBytes: &size,
 	}).Stream(q.ctx)
+	what := "the log of container " + container + " of pod " + p.Name
+	if apierrors.IsNotFound(err) {
+		q.unread(what, "", errors.New("the node does not have it any more"))
+		return nil
+	}
 	if err != nil {
-		q.unread("the log of container "+container+" of pod "+p.Name, "get pods/log", err)
+		q.unread(what, "get pods/log", err)
 		return nil
 	}
 	defer stream.Close()
 	text, err := io.ReadAll(io.LimitReader(stream, maxLogBytes))
 	if err != nil {
-		q.unread("the log of container "+container+" of pod "+p.Name, "", err)
+		q.unread(what, "", err)
 	}
 	log.Lines = linesOf(string(text))
 	return log

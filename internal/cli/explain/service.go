@@ -49,6 +49,9 @@ func (q *inquiry) add(e endpoints) {
 		q.workload.Known = append(q.workload.Known, *e.cause)
 	}
 	q.workload.Pods = append(q.workload.Pods, e.unready...)
+	if e.owner != nil {
+		q.next = append(q.next, *e.owner)
+	}
 }
 
 // endpoints describe where a Service sends requests.
@@ -59,6 +62,8 @@ type endpoints struct {
 	cause *diagnosis.Cause
 	// unready are the selected pods if none of them is ready.
 	unready []*corev1.Pod
+	// owner creates the pods, if there are none, or is nil.
+	owner *reference
 }
 
 // endpointsOf follows the rules of the EndpointSlice controller:
@@ -132,6 +137,7 @@ func (q *inquiry) noPods(s *corev1.Service) endpoints {
 		e.state, e.summary = Stopped, t.owner+", whose pods it selects, "+t.idle
 	case t != nil:
 		e.cause = noEndpoints(s, t.owner+", whose pods it selects, has no pods", "run bongsu explain "+typeAndName(t.owner)+" to see why")
+		e.owner = t.reference(q.namespace)
 	case readAll:
 		e.cause = noEndpoints(s, "no pod has the labels of its selector, "+selector.String()+q.nearMiss(s.Spec.Selector), "correct spec.selector, or the labels of the pods")
 	}
@@ -216,12 +222,12 @@ func portNames(p *corev1.Pod) string {
 	return "; they have " + nameList(names)
 }
 
-// A load balancer gets an address within minutes. A controller that fails tries again at
-// least every 5 minutes, so that an older Warning is about an earlier problem:
-// cloud-provider/controllers/service/controller.go.
+// addressAfter is how long a load balancer needs until it has an address. warningMaxAge is how old a
+// Warning can be if the object has an address. A controller that fails tries again at least every 1,000
+// seconds: client-go/util/workqueue.
 const (
 	addressAfter  = 5 * time.Minute
-	warningMaxAge = 10 * time.Minute
+	warningMaxAge = 1000 * time.Second
 )
 
 // loadBalancer explains why a Service has no address.
@@ -231,11 +237,8 @@ func (q *inquiry) loadBalancer(s *corev1.Service) {
 		q.fallback = &diagnosis.Cause{
 			Reason: "LoadBalancerPending", Object: diagnosis.Object{Kind: kindService, Name: s.Name}, Time: s.CreationTimestamp.Time, Transient: true,
 			Message: "no controller has given the load balancer an address",
-			Advice:  "see its Events (run bongsu explain service/" + s.Name + "); without one, ask the cluster's administrator for a controller of load balancers",
+			Advice:  "it has no Warning that says why; ask the cluster's administrator for a controller of load balancers",
 		}
 	}
-	if q.logs == nil { // an overview does not show all Events
-		return
-	}
-	q.lastWarning(kindService, s, now.Add(-warningMaxAge))
+	q.lastWarning(kindService, s, time.Time{})
 }

@@ -257,11 +257,15 @@ Service shop/web has a problem: 1 of 1 pod ready; it has no address yet
 
 Cause: LoadBalancerPending in Service web (last 60m ago)
   no controller has given the load balancer an address
-  Advice: see its Events (run bongsu explain service/web); without one, ask the cluster's administrator for a controller of load balancers`
+  Advice: it has no Warning that says why; ask the cluster's administrator for a controller of load balancers`
 	checkExplained(t, "services", "web", map[string]tc{
-		"a new one":      {objects: service(4 * time.Minute), want: "Service shop/web is not ready yet, and no problem is known: 1 of 1 pod ready; it has no address yet"},
-		"an old one":     {objects: service(time.Hour), want: pending},
-		"an old Warning": {objects: service(time.Hour) + warned(11*time.Minute), want: pending},
+		"a new one":  {objects: service(4 * time.Minute), want: "Service shop/web is not ready yet, and no problem is known: 1 of 1 pod ready; it has no address yet"},
+		"an old one": {objects: service(time.Hour), want: pending},
+		"an old Warning": {objects: service(time.Hour) + warned(11*time.Minute), want: `
+Service shop/web has a problem: 1 of 1 pod ready; it has no address yet
+
+Cause: SyncLoadBalancerFailed in Service web (last 11m ago)
+  its last Warning is: the cloud does not answer`},
 		"a new one with a Warning": {objects: service(2*time.Minute) + warned(time.Minute), want: `
 Service shop/web has a problem: 1 of 1 pod ready; it has no address yet
 

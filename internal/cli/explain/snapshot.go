@@ -132,12 +132,26 @@ func (s *snapshot) list(ctx context.Context, kind schema.GroupVersionKind, l *li
 }
 
 func (s *snapshot) page(ctx context.Context, kind schema.GroupVersionKind, namespace, next string) (client.ObjectList, error) {
-	empty, err := s.live.Scheme().New(kind.GroupVersion().WithKind(kind.Kind + "List"))
+	page, err := newList(s.live.Scheme(), kind)
 	if err != nil {
 		return nil, err
 	}
-	page := empty.(client.ObjectList) //nolint:forcetypeassert // every list of the scheme is one
 	return page, s.live.List(ctx, page, client.InNamespace(namespace), client.Limit(pageSize), client.Continue(next))
+}
+
+// newList returns an empty list of a type: a typed one if the scheme has the type.
+func newList(scheme *runtime.Scheme, kind schema.GroupVersionKind) (client.ObjectList, error) {
+	listKind := kind.GroupVersion().WithKind(kind.Kind + "List")
+	if !scheme.Recognizes(kind) {
+		list := &unstructured.UnstructuredList{}
+		list.SetGroupVersionKind(listKind)
+		return list, nil
+	}
+	empty, err := scheme.New(listKind)
+	if err != nil {
+		return nil, err
+	}
+	return empty.(client.ObjectList), nil //nolint:forcetypeassert // every list of the scheme is one
 }
 
 // add keeps an object, unless it is an Event that the diagnosis does not use.

@@ -1,12 +1,15 @@
 package explain
 
 import (
+	"strings"
+
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -17,6 +20,16 @@ type template struct {
 	labels labels.Set
 	// idle says why the owner needs no pod now. It is empty if it needs one.
 	idle string
+}
+
+// reference returns the owner, which creates the pods.
+func (t *template) reference(namespace string) *reference {
+	kind, name, _ := strings.Cut(t.owner, " ")
+	group := appsv1.GroupName
+	if kind == "Job" || kind == "CronJob" {
+		group = batchv1.GroupName
+	}
+	return &reference{kind: schema.GroupKind{Group: group, Kind: kind}, namespace: namespace, name: name}
 }
 
 // templateOf returns the template whose pods a selector selects, or nil. It prefers one

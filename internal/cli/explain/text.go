@@ -64,6 +64,7 @@ func WriteText(w io.Writer, x *Explanation, now time.Time) error {
 		}
 		p.cause(title, x.Cause, now)
 	}
+	p.chain(x.Chain)
 	for i := range x.Others {
 		p.cause("Also", &x.Others[i], now)
 	}
@@ -107,6 +108,17 @@ func (p *page) cause(title string, c *Cause, now time.Time) {
 	}
 	if c.Advice != "" {
 		p.line("  Advice: %s", c.Advice)
+	}
+}
+
+// chain shows the objects from the explained one to the root of its problem.
+func (p *page) chain(chain []Link) {
+	var names []string
+	for _, l := range chain {
+		names = append(names, l.Kind+" "+path.Join(l.Namespace, l.Name))
+	}
+	if len(names) > 0 {
+		p.line("  By way of: %s", strings.Join(names, ", "))
 	}
 }
 

@@ -11,6 +11,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -22,28 +24,40 @@ type admissionWebhook struct {
 	name    string
 	client  admissionv1.WebhookClientConfig
 	failure *admissionv1.FailurePolicyType
+	rules   []admissionv1.RuleWithOperations
+	// namespaces and objects select what it must admit.
+	namespaces, objects *metav1.LabelSelector
 }
+
+func ofValidating(c *admissionv1.ValidatingWebhookConfiguration) (all []admissionWebhook) {
+	for _, w := range c.Webhooks {
+		all = append(all, admissionWebhook{w.Name, w.ClientConfig, w.FailurePolicy, w.Rules, w.NamespaceSelector, w.ObjectSelector})
+	}
+	return all
+}
+
+func ofMutating(c *admissionv1.MutatingWebhookConfiguration) (all []admissionWebhook) {
+	for _, w := range c.Webhooks {
+		all = append(all, admissionWebhook{w.Name, w.ClientConfig, w.FailurePolicy, w.Rules, w.NamespaceSelector, w.ObjectSelector})
+	}
+	return all
+}
+
+const (
+	kindValidating = "ValidatingWebhookConfiguration"
+	kindMutating   = "MutatingWebhookConfiguration"
+)
 
 // validatingWebhooks explains a ValidatingWebhookConfiguration.
 func (q *inquiry) validatingWebhooks() error {
 	c := &admissionv1.ValidatingWebhookConfiguration{}
-	return q.webhooks("ValidatingWebhookConfiguration", c, func() (all []admissionWebhook) {
-		for _, w := range c.Webhooks {
-			all = append(all, admissionWebhook{w.Name, w.ClientConfig, w.FailurePolicy})
-		}
-		return all
-	})
+	return q.webhooks(kindValidating, c, func() []admissionWebhook { return ofValidating(c) })
 }
 
 // mutatingWebhooks explains a MutatingWebhookConfiguration.
 func (q *inquiry) mutatingWebhooks() error {
 	c := &admissionv1.MutatingWebhookConfiguration{}
-	return q.webhooks("MutatingWebhookConfiguration", c, func() (all []admissionWebhook) {
-		for _, w := range c.Webhooks {
-			all = append(all, admissionWebhook{w.Name, w.ClientConfig, w.FailurePolicy})
-		}
-		return all
-	})
+	return q.webhooks(kindMutating, c, func() []admissionWebhook { return ofMutating(c) })
 }
 
 // webhooks explains a configuration by the Services that its webhooks call, and by their certificates.
@@ -108,6 +122,7 @@ func (q *inquiry) webhook(w admissionWebhook) {
 		}
 		cause.Reason, cause.Message = reasonNoEndpoints, names+"has no pod that answers: "+why
 		cause.Advice = fmt.Sprintf("run bongsu explain service/%s -n %s to see why", ref.Name, ref.Namespace)
+		q.next = append(q.next, reference{kind: schema.GroupKind{Kind: kindService}, namespace: ref.Namespace, name: ref.Name})
 	}
 	if w.policy() == admissionv1.Ignore {
 		cause.Message += "; the API server admits requests that it does not check"

@@ -64,10 +64,16 @@ func TestAWebhookThatCannotAnswerIsAProblem(t *testing.T) {
   Advice: install the webhook again, or delete its configuration`},
 		"its Service has another port": {objects: webhooksOf(kind, "") + strings.Replace(works, "port: 80", "port: 443", 1), want: problem + `ServicePortNotFound in Service web
   Service "web" in namespace "shop", which webhook "check.example.com" calls, has no port 80; it has 443` + refuses + "correct the port of the webhook, or add the port to the Service"},
-		"its pods are not ready": {objects: webhooksOf(kind, "") + webService + "\n---\n" + crashedPod, want: problem + `NoEndpoints in Service web
-  Service "web" in namespace "shop", which webhook "check.example.com" calls, has no pod that answers: 0 of 1 pod ready` + refuses + "run bongsu explain service/web -n shop to see why"},
-		"its port has no target": {objects: webhooksOf(kind, "") + strings.Replace(webService, "targetPort: 80}", "targetPort: https}", 1) + "\n---\n" + readyPod, want: problem + `NoEndpoints in Service web
-  Service "web" in namespace "shop", which webhook "check.example.com" calls, has no pod that answers: port 80 has the targetPort "https", but no container of its pods has a TCP port of that name; they have web` + refuses + "run bongsu explain service/web -n shop to see why"},
+		"its pods are not ready": {objects: webhooksOf(kind, "") + webService + "\n---\n" + crashedPod, want: problem + `OOMKilled in Pod web-1, container app, exit code 137
+  Service "web" in namespace "shop", which webhook "check.example.com" calls, has no pod that answers: 0 of 1 pod ready; the API server refuses requests that it must check: Service "web" has a problem: container "app" was killed because it used more memory than its limit of 64Mi
+  Advice: raise resources.limits.memory, or reduce its memory use
+  By way of: Service shop/web
+
+The end of the log of Pod web-1, container app:
+  | fake logs`},
+		"its port has no target": {objects: webhooksOf(kind, "") + strings.Replace(webService, "targetPort: 80}", "targetPort: https}", 1) + "\n---\n" + readyPod, want: problem + `TargetPortNotFound in Service web
+  Service "web" in namespace "shop", which webhook "check.example.com" calls, has no pod that answers: port 80 has the targetPort "https", but no container of its pods has a TCP port of that name; they have web` + refuses + `correct targetPort, or the name of the container's port
+  By way of: Service shop/web`},
 		"its pods are stopped": {objects: webhooksOf(kind, "") + webService + "\n---\n" + stoppedWeb, want: problem + `NoEndpoints in Service web
   Service "web" in namespace "shop", which webhook "check.example.com" calls, has no pod that answers: Deployment web, whose pods it selects, is scaled to 0` + refuses + "run bongsu explain service/web -n shop to see why"},
 		"only another port of its Service has no target": {

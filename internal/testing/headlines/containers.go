@@ -139,7 +139,7 @@ func ofSetUp() map[string]Row {
 		},
 		"another node has the volume": {
 			Happen:   event("FailedAttachVolume", `Multi-Attach error for volume "pvc-1" Volume is already used by pod(s) web-0, web-1`),
-			Sentence: Sentence{diagnosis.ReasonFailedAttachVolume, `volume "pvc-1" cannot be attached: pods on another node use it: web-0, web-1: wait until these pods end, or stop them`},
+			Sentence: Sentence{diagnosis.ReasonFailedAttachVolume, `volume "pvc-1" cannot be attached: pods on another node use it: web-0, web-1: wait until these pods end, or stop them; if one of them does not end, check its node`},
 		},
 	}
 }

@@ -1,0 +1,398 @@
+package explain
+
+import (
+	"strings"
+	"testing"
+)
+
+// shopNamespace is the namespace of the objects.
+const shopNamespace = `
+apiVersion: v1
+kind: Namespace
+metadata: {name: shop, labels: {kubernetes.io/metadata.name: shop}}
+---
+`
+
+// jobPod is a Job whose main container has ended, beside a proxy that runs.
+const jobPod = `
+apiVersion: batch/v1
+kind: Job
+metadata: {name: backup, namespace: shop, uid: j, creationTimestamp: "2026-03-01T08:25:00Z"}
+spec: {selector: {matchLabels: {job: backup}}, template: {spec: {containers: []}}}
+status: {active: 1, startTime: "2026-03-01T08:25:00Z"}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: backup-x, namespace: shop, uid: p, creationTimestamp: "2026-03-01T08:25:00Z", labels: {job: backup}, ownerReferences: [{apiVersion: batch/v1, kind: Job, name: backup, uid: j, controller: true}]}
+spec: {nodeName: node-1, restartPolicy: Never, containers: [{name: backup}, {name: istio-proxy}]}
+status:
+  phase: Running
+  conditions: [{type: Ready, status: "False"}, {type: ContainersReady, status: "False"}]
+  containerStatuses:
+  - {name: backup, image: a, imageID: "", ready: false, restartCount: 0, state: {terminated: {exitCode: 0, reason: Completed, startedAt: "2026-03-01T08:25:00Z", finishedAt: "2026-03-01T08:26:00Z"}}}
+  - {name: istio-proxy, image: a, imageID: "", ready: true, restartCount: 0, state: {running: {startedAt: "2026-03-01T08:25:00Z"}}}
+`
+
+func TestAJobWhoseProxyRunsOnNamesTheProxy(t *testing.T) {
+	checkExplained(t, "jobs.batch", "backup", map[string]tc{"istio": {objects: jobPod, want: `
+Job shop/backup does not run as it should: 1 active, 0 succeeded, 0 failed
+
+Cause: ContainerStillRunning in Pod backup-x, container istio-proxy (last 34m ago)
+  container "backup" has ended with exit code 0, but container "istio-proxy" runs on, so that the pod does not complete
+  Advice: run container "istio-proxy" as a sidecar (an init container with restartPolicy: Always), or stop it at the end of container "backup" (POST /quitquitquit to port 15020), or exclude the pod from the injection`}})
+}
+
+// slowStart is a container that runs for 40 s and has a startup probe that allows ten minutes.
+func slowStart(startedAt string) string {
+	return `
+apiVersion: v1
+kind: Pod
+metadata: {name: erp, namespace: shop, uid: p, creationTimestamp: "` + startedAt + `"}
+spec: {nodeName: node-1, containers: [{name: erp, ports: [{containerPort: 8080}], startupProbe: {httpGet: {path: /health, port: 8080}, periodSeconds: 10, failureThreshold: 60}}]}
+status:
+  phase: Running
+  conditions: [{type: Ready, status: "False"}, {type: ContainersReady, status: "False"}]
+  containerStatuses: [{name: erp, image: a, imageID: "", ready: false, started: false, restartCount: 0, state: {running: {startedAt: "` + startedAt + `"}}}]
+---
+apiVersion: v1
+kind: Event
+metadata: {name: e1, namespace: shop}
+type: Warning
+reason: Unhealthy
+message: 'Startup probe failed: Get "http://10.12.3.9:8080/actuator/health": dial tcp 10.12.3.9:8080: connect: connection refused'
+count: 4
+lastTimestamp: "2026-03-01T08:59:57Z"
+involvedObject: {apiVersion: v1, kind: Pod, name: erp, uid: p, fieldPath: "spec.containers{erp}"}
+`
+}
+
+func TestASlowStartIsAProblemOnlyAfterItsTime(t *testing.T) {
+	checkExplained(t, "pods", "erp", map[string]tc{
+		"in time": {objects: slowStart("2026-03-01T08:59:20Z"), want: `
+Pod shop/erp is not running yet, and no problem is known: 0 of 1 container ready; container "erp" is still starting: its startup probe cannot connect; it may fail 60 times in a row, which takes 10 minutes`},
+		"late": {objects: slowStart("2026-03-01T08:49:00Z"), want: `
+Pod shop/erp does not run as it should: 0 of 1 container ready
+
+Cause: Unhealthy in Pod erp, container erp (4 times, last 3s ago)
+  container "erp" is not ready: its startup probe of port 8080 cannot connect
+  Advice: check the probe's port, or wait until the container listens on it; ports of the container: 8080`},
+	})
+	o, err := fakeCluster(t, shopNamespace+slowStart("2026-03-01T08:59:20Z")).Overview(t.Context(), "shop")
+	if err != nil || len(o.Problems) > 0 {
+		t.Errorf("problems %+v, error %v", o.Problems, err)
+	}
+}
+
+// awaitedSecret is a pod whose Secret an ExternalSecret creates, which cannot use its SecretStore.
+const awaitedSecret = `
+apiVersion: external-secrets.io/v1
+kind: SecretStore
+metadata: {name: vault, namespace: shop, uid: s, creationTimestamp: "2026-03-01T08:40:00Z"}
+spec: {provider: {vault: {server: "https://vault.example.com"}}}
+status: {conditions: [{type: Ready, status: "False", reason: InvalidProviderConfig, message: "unable to log in to Vault: Code: 403: permission denied", lastTransitionTime: "2026-03-01T08:40:00Z"}]}
+---
+apiVersion: external-secrets.io/v1
+kind: ExternalSecret
+metadata: {name: db, namespace: shop, uid: e, creationTimestamp: "2026-03-01T08:40:00Z"}
+spec: {secretStoreRef: {kind: SecretStore, name: vault}, target: {name: db}}
+status: {conditions: [{type: Ready, status: "False", reason: SecretSyncedError, message: "could not get provider client: SecretStore \"vault\" is not ready", lastTransitionTime: "2026-03-01T08:40:00Z"}]}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: api, namespace: shop, uid: p, creationTimestamp: "2026-03-01T08:40:00Z"}
+spec: {nodeName: node-1, containers: [{name: app, env: [{name: PW, valueFrom: {secretKeyRef: {name: db, key: password}}}]}]}
+status:
+  phase: Pending
+  containerStatuses: [{name: app, image: a, imageID: "", ready: false, restartCount: 0, state: {waiting: {reason: CreateContainerConfigError, message: 'secret "db" not found'}}}]
+`
+
+func TestAMissingSecretIsExplainedByWhatCreatesIt(t *testing.T) {
+	checkExplained(t, "pods", "api", map[string]tc{
+		"the store cannot log in": {objects: awaitedSecret, want: `
+Pod shop/api does not run as it should: 0 of 1 container ready
+
+Cause: InvalidProviderConfig in SecretStore vault (last 20m ago)
+  container "app" cannot be started: Secret "db" does not exist: ExternalSecret "db", which creates it, has a problem: condition Ready is False: could not get provider client: SecretStore "vault" is not ready: SecretStore "vault", which it uses, has a problem: condition Ready is False: unable to log in to Vault: Code: 403: permission denied
+  By way of: ExternalSecret shop/db, SecretStore shop/vault`},
+		"the ExternalSecret may not be read": {objects: awaitedSecret, forbidden: []string{"ExternalSecret"}, want: `
+Pod shop/api does not run as it should: 0 of 1 container ready
+
+Cause: CreateContainerConfigError in Pod api, container app (last 20m ago)
+  container "app" cannot be started: Secret "db" does not exist
+  Advice: create it, or correct its name
+
+could not read externalsecrets.external-secrets.io: you may not list them`},
+	})
+}
+
+// queuedJob is a Job that Kueue keeps suspended.
+func queuedJob(condition string) string {
+	return `
+apiVersion: batch/v1
+kind: Job
+metadata: {name: train, namespace: shop, uid: j, creationTimestamp: "2026-03-01T08:40:00Z", labels: {kueue.x-k8s.io/queue-name: user-queue}}
+spec: {suspend: true, selector: {matchLabels: {job: train}}, template: {spec: {containers: []}}}
+---
+apiVersion: kueue.x-k8s.io/v1beta1
+kind: Workload
+metadata: {name: job-train-5e3de, namespace: shop, uid: w, creationTimestamp: "2026-03-01T08:40:00Z", ownerReferences: [{apiVersion: batch/v1, kind: Job, name: train, uid: j, controller: true}]}
+spec: {active: true, queueName: user-queue}
+status: {conditions: [` + condition + `]}
+`
+}
+
+func TestAQueuedJobIsExplainedByItsWorkload(t *testing.T) {
+	checkExplained(t, "jobs.batch", "train", map[string]tc{
+		"no such queue": {objects: queuedJob(`{type: QuotaReserved, status: "False", reason: Inadmissible, message: "LocalQueue user-queue doesn't exist", lastTransitionTime: "2026-03-01T08:40:00Z"}`), want: `
+Job shop/train does not run as it should: it is suspended; it waits in queue "user-queue" of Kueue
+
+Cause: Inadmissible in Workload job-train-5e3de (last 20m ago)
+  it is suspended; it waits in queue "user-queue" of Kueue: Workload "job-train-5e3de", which it owns, has a problem: Kueue cannot admit it: LocalQueue user-queue doesn't exist
+  Advice: create the LocalQueue, or correct the label kueue.x-k8s.io/queue-name
+  By way of: Workload shop/job-train-5e3de`},
+		"no quota left": {objects: queuedJob(`{type: QuotaReserved, status: "False", reason: Pending, message: "insufficient unused quota for cpu, 2 more needed", lastTransitionTime: "2026-03-01T08:40:00Z"}`), want: `
+Job shop/train is stopped: it is suspended; it waits in queue "user-queue" of Kueue`},
+	})
+}
+
+// blockedPolicy is a webhook whose pods it must admit itself.
+func blockedPolicy(selector string) string {
+	refused := func(name string) string {
+		return `
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: ` + name + `, namespace: shop, uid: d-` + name + `, generation: 1, creationTimestamp: "2026-03-01T08:00:00Z"}
+spec: {replicas: 1, selector: {matchLabels: {app: ` + name + `}}, template: {metadata: {labels: {app: ` + name + `}}}}
+status:
+  observedGeneration: 1
+  conditions: [{type: ReplicaFailure, status: "True", reason: FailedCreate, lastTransitionTime: "2026-03-01T08:55:00Z",
+    message: 'Internal error occurred: failed calling webhook "validate.policy.svc-fail": failed to call webhook: Post "https://policy-svc.shop.svc:443/validate?timeout=10s": no endpoints available for service "policy-svc"'}]
+---`
+	}
+	return shopNamespace + refused("policy") + refused("web") + `
+apiVersion: v1
+kind: Service
+metadata: {name: policy-svc, namespace: shop}
+spec: {selector: {app: policy}, ports: [{port: 443}]}
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingWebhookConfiguration
+metadata: {name: pol-shop}
+webhooks:
+- name: validate.policy.svc-fail
+  admissionReviewVersions: [v1]
+  sideEffects: None
+  failurePolicy: Fail
+  clientConfig: {service: {namespace: shop, name: policy-svc}}
+  rules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [pods]}]
+  namespaceSelector: ` + selector + `
+`
+}
+
+func TestAWebhookThatMustAdmitItsOwnPodsIsADeadlock(t *testing.T) {
+	const deadlock = "this is a deadlock: the pods of Deployment policy in namespace shop answer for the webhook, and the webhook must admit them"
+	own, others := blockedPolicy("{matchLabels: {kubernetes.io/metadata.name: shop}}"), blockedPolicy("{matchExpressions: [{key: kubernetes.io/metadata.name, operator: NotIn, values: [shop]}]}")
+	for _, resource := range []string{"deployments.apps policy", "deployments.apps web", "services policy-svc", "validatingwebhookconfigurations.admissionregistration.k8s.io pol-shop"} {
+		kind, name, _ := strings.Cut(resource, " ")
+		got := written(t, fakeCluster(t, own).explains(t, kind, name))
+		if !strings.Contains(got, deadlock) || !strings.Contains(got, `an administrator deletes ValidatingWebhookConfiguration "pol-shop"`) {
+			t.Errorf("%s:\n%s", resource, got)
+		}
+		if got := written(t, fakeCluster(t, others).explains(t, kind, name)); strings.Contains(got, "deadlock") {
+			t.Errorf("%s: the webhook does not admit its own pods:\n%s", resource, got)
+		}
+	}
+	o, err := fakeCluster(t, own).Overview(t.Context(), "")
+	if err != nil || len(o.Problems) != 1 {
+		t.Errorf("want one problem, got %s, %v", written(t, o), err)
+	}
+}
+
+// heldVolume is a Deployment whose new pod waits for a volume that the old pod on another node has.
+const heldVolume = `
+apiVersion: v1
+kind: Node
+metadata: {name: a, creationTimestamp: "2026-03-01T07:00:00Z"}
+status: {conditions: [{type: Ready, status: "Unknown", reason: NodeStatusUnknown, message: Kubelet stopped posting node status., lastTransitionTime: "2026-03-01T08:50:00Z"}]}
+---
+apiVersion: v1
+kind: Node
+metadata: {name: b, creationTimestamp: "2026-03-01T07:00:00Z"}
+status: {conditions: [{type: Ready, status: "True"}]}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: demo, namespace: shop, uid: d, generation: 1, creationTimestamp: "2026-03-01T07:00:00Z"}
+spec: {replicas: 1, selector: {matchLabels: {app: demo}}, template: {metadata: {labels: {app: demo}}}}
+status: {observedGeneration: 1, replicas: 1, updatedReplicas: 1}
+---
+apiVersion: apps/v1
+kind: ReplicaSet
+metadata: {name: demo-1, namespace: shop, uid: r, labels: {app: demo}, ownerReferences: [{apiVersion: apps/v1, kind: Deployment, name: demo, uid: d, controller: true}]}
+spec: {replicas: 1, selector: {matchLabels: {app: demo}}, template: {metadata: {labels: {app: demo}}}}
+status: {replicas: 1}
+---
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: data, namespace: shop, uid: c}
+spec: {volumeName: pv}
+status: {phase: Bound}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: demo-1-old, namespace: shop, uid: p1, creationTimestamp: "2026-03-01T07:00:00Z", deletionTimestamp: "2026-03-01T08:55:00Z", finalizers: [x/x], labels: {app: demo}, ownerReferences: [{apiVersion: apps/v1, kind: ReplicaSet, name: demo-1, uid: r, controller: true}]}
+spec: {nodeName: a, containers: [{name: app}], volumes: [{name: v, persistentVolumeClaim: {claimName: data}}]}
+status: {phase: Running, conditions: [{type: Ready, status: "False"}], containerStatuses: [{name: app, image: a, imageID: "", ready: true, restartCount: 0, state: {running: {startedAt: "2026-03-01T07:00:00Z"}}}]}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: demo-1-new, namespace: shop, uid: p2, creationTimestamp: "2026-03-01T08:55:00Z", labels: {app: demo}, ownerReferences: [{apiVersion: apps/v1, kind: ReplicaSet, name: demo-1, uid: r, controller: true}]}
+spec: {nodeName: b, containers: [{name: app}], volumes: [{name: v, persistentVolumeClaim: {claimName: data}}]}
+status: {phase: Pending, conditions: [{type: Ready, status: "False"}], containerStatuses: [{name: app, image: a, imageID: "", ready: false, restartCount: 0, state: {waiting: {reason: ContainerCreating}}}]}
+---
+apiVersion: v1
+kind: Event
+metadata: {name: e1, namespace: shop}
+type: Warning
+reason: FailedAttachVolume
+message: 'Multi-Attach error for volume "pv" Volume is already used by pod(s) demo-1-old'
+lastTimestamp: "2026-03-01T08:56:40Z"
+involvedObject: {apiVersion: v1, kind: Pod, name: demo-1-new, uid: p2}
+`
+
+func TestAVolumeOfAPodOnALostNodeNamesTheNode(t *testing.T) {
+	got := written(t, fakeCluster(t, heldVolume).explains(t, "deployments.apps", "demo"))
+	if !strings.Contains(got, `node "a"`) || !strings.Contains(got, "out-of-service") {
+		t.Error(got)
+	}
+}
+
+func TestARolloutThatHoldsItsOwnNodesIsADeadlock(t *testing.T) {
+	object := func(strategy string) string {
+		return `
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: dns, namespace: shop, uid: d, generation: 2, creationTimestamp: "2026-03-01T07:00:00Z"}
+spec:
+  replicas: 2
+  strategy: ` + strategy + `
+  selector: {matchLabels: {app: dns}}
+  template: {metadata: {labels: {app: dns}}}
+status: {observedGeneration: 2, replicas: 3, updatedReplicas: 1, readyReplicas: 2}
+---
+apiVersion: apps/v1
+kind: ReplicaSet
+metadata: {name: dns-2, namespace: shop, uid: r, labels: {app: dns}, ownerReferences: [{apiVersion: apps/v1, kind: Deployment, name: dns, uid: d, controller: true}]}
+spec: {replicas: 1, selector: {matchLabels: {app: dns}}, template: {metadata: {labels: {app: dns}}}}
+status: {replicas: 1}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: dns-2-x, namespace: shop, uid: p2, creationTimestamp: "2026-03-01T08:55:00Z", labels: {app: dns}, ownerReferences: [{apiVersion: apps/v1, kind: ReplicaSet, name: dns-2, uid: r, controller: true}]}
+spec:
+  containers: [{name: app}]
+  affinity: {podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{labelSelector: {matchLabels: {app: dns}}, topologyKey: kubernetes.io/hostname}]}}
+status:
+  phase: Pending
+  conditions: [{type: PodScheduled, status: "False", reason: Unschedulable, lastTransitionTime: "2026-03-01T08:55:00Z",
+    message: "0/2 nodes are available: 2 node(s) didn't match pod anti-affinity rules. preemption: 0/2 nodes are available: 2 No preemption victims found for incoming pod."}]
+`
+	}
+	const twoNodes = `
+apiVersion: v1
+kind: Node
+metadata: {name: n-1}
+---
+apiVersion: v1
+kind: Node
+metadata: {name: n-2}
+---`
+	const advice = "set maxUnavailable: 1 or maxSurge: 0 in spec.strategy.rollingUpdate"
+	for strategy, deadlock := range map[string]bool{
+		`{rollingUpdate: {maxUnavailable: "25%", maxSurge: "25%"}}`: true,
+		`{rollingUpdate: {maxUnavailable: 1, maxSurge: 1}}`:         false,
+		`{rollingUpdate: {maxUnavailable: "50%", maxSurge: 1}}`:     false,
+	} {
+		got := written(t, fakeCluster(t, twoNodes+object(strategy)).explains(t, "deployments.apps", "dns"))
+		if strings.Contains(got, advice) != deadlock {
+			t.Errorf("%s:\n%s", strategy, got)
+		}
+	}
+}
+
+func TestAnAddressThatIsMissingIsAProblemAsLongAsItIs(t *testing.T) {
+	const objects = `
+apiVersion: networking.k8s.io/v1
+kind: IngressClass
+metadata: {name: alb}
+spec: {controller: ingress.k8s.aws/alb}
+---
+apiVersion: networking.k8s.io/v1
+kind: Ingress
+metadata: {name: game, namespace: shop, uid: i, creationTimestamp: "2026-03-01T07:00:00Z"}
+spec: {ingressClassName: alb}
+---
+apiVersion: v1
+kind: Event
+metadata: {name: e1, namespace: shop}
+type: Warning
+reason: FailedBuildModel
+message: "Failed build model due to couldn't auto-discover subnets: unable to resolve at least one subnet"
+count: 15
+firstTimestamp: "2026-03-01T07:00:00Z"
+lastTimestamp: "2026-03-01T08:49:00Z"
+involvedObject: {apiVersion: networking.k8s.io/v1, kind: Ingress, name: game, uid: i}
+`
+	e := fakeCluster(t, shopNamespace+objects)
+	got := written(t, e.explains(t, "ingresses.networking.k8s.io", "game"))
+	if !strings.Contains(got, "Cause: FailedBuildModel") || !strings.Contains(got, "couldn't auto-discover subnets") {
+		t.Error(got)
+	}
+	o, err := e.Overview(t.Context(), "shop")
+	if err != nil || len(o.Problems) != 1 || o.Problems[0].Cause.Reason != "FailedBuildModel" {
+		t.Errorf("%s, %v", written(t, o), err)
+	}
+}
+
+func TestANodeNamesWhatShouldRemoveItsTaint(t *testing.T) {
+	object := func(created string) string {
+		return `
+apiVersion: v1
+kind: Node
+metadata: {name: w-1, creationTimestamp: "` + created + `"}
+spec: {taints: [{key: node.cloudprovider.kubernetes.io/uninitialized, value: "true", effect: NoSchedule}]}
+status: {conditions: [{type: Ready, status: "True"}]}
+`
+	}
+	for created, late := range map[string]bool{"2026-03-01T07:00:00Z": true, "2026-03-01T08:59:00Z": false} {
+		got := written(t, fakeCluster(t, object(created)).explains(t, "nodes", "w-1"))
+		if strings.Contains(got, "which the cloud-controller-manager removes") != late {
+			t.Errorf("created at %s:\n%s", created, got)
+		}
+	}
+}
+
+func TestAJobWithAFormerTemplateIsDeleted(t *testing.T) {
+	const objects = `
+apiVersion: batch/v1
+kind: CronJob
+metadata: {name: report, namespace: shop, uid: c}
+spec: {schedule: "* * * * *", concurrencyPolicy: Forbid, jobTemplate: {spec: {template: {spec: {restartPolicy: Never, containers: [{name: report, image: "report:2"}]}}}}}
+---
+apiVersion: batch/v1
+kind: Job
+metadata: {name: report-1, namespace: shop, uid: j, creationTimestamp: "2026-03-01T08:55:00Z", ownerReferences: [{apiVersion: batch/v1, kind: CronJob, name: report, uid: c, controller: true}]}
+spec: {selector: {matchLabels: {job: report-1}}, template: {spec: {restartPolicy: Never, containers: [{name: report, image: "report:none"}]}}}
+status: {active: 1, startTime: "2026-03-01T08:55:00Z"}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: report-1-x, namespace: shop, uid: p, creationTimestamp: "2026-03-01T08:55:00Z", labels: {job: report-1}, ownerReferences: [{apiVersion: batch/v1, kind: Job, name: report-1, uid: j, controller: true}]}
+spec: {nodeName: node-1, restartPolicy: Never, containers: [{name: report, image: "report:none"}]}
+status: {phase: Pending, containerStatuses: [{name: report, image: a, imageID: "", ready: false, restartCount: 0, state: {waiting: {reason: ImagePullBackOff, message: 'Back-off pulling image "report:none": ErrImagePull: rpc error: code = NotFound desc = failed to pull and unpack image "docker.io/library/report:none": failed to resolve reference "docker.io/library/report:none": docker.io/library/report:none: not found'}}}]}
+`
+	got := written(t, fakeCluster(t, objects).explains(t, "cronjobs.batch", "report"))
+	if !strings.Contains(got, "delete the Job (kubectl delete job -n shop report-1)") || !strings.Contains(got, `its image was "report:none", and is "report:2" now`) {
+		t.Error(got)
+	}
+}

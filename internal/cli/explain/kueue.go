@@ -1,0 +1,45 @@
+package explain
+
+import (
+	"cmp"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/bongsu-io/bongsu/pkg/diagnosis"
+)
+
+// kueueWorkload is what Kueue creates for a Job, a pod or another object that it admits.
+var kueueWorkload = schema.GroupKind{Group: "kueue.x-k8s.io", Kind: "Workload"}
+
+// kueueWorkload explains a Workload of Kueue by its conditions, whose reasons are those of
+// kueue/apis/kueue/v1beta1/workload_types.go. A Workload that waits for quota is no problem.
+func (q *inquiry) kueueWorkload(u *unstructured.Unstructured) {
+	conditions := q.explanation.Conditions
+	reserved := meta.FindStatusCondition(conditions, "QuotaReserved")
+	active, found, _ := unstructured.NestedBool(u.Object, "spec", "active")
+	switch {
+	case meta.IsStatusConditionTrue(conditions, "Finished"):
+		q.set(kueueWorkload.Kind, Completed, "it has finished")
+	case found && !active:
+		q.set(kueueWorkload.Kind, Stopped, "it is not active; set spec.active to true to queue it again")
+	case meta.IsStatusConditionTrue(conditions, "Admitted"):
+		q.set(kueueWorkload.Kind, Running, "Kueue has admitted it")
+	case reserved != nil && reserved.Status == metav1.ConditionFalse && reserved.Reason == "Inadmissible":
+		q.set(kueueWorkload.Kind, Waiting, "Kueue cannot admit it")
+		cause := fromCondition(diagnosis.Object{Kind: kueueWorkload.Kind, Name: u.GetName()}, *reserved)
+		cause.Message, cause.Transient = "Kueue cannot admit it: "+cmp.Or(reserved.Message, "it gives no message"), false
+		cause.Advice = "ask the cluster's administrator to check the queues of Kueue"
+		if strings.HasPrefix(reserved.Message, "LocalQueue ") {
+			cause.Advice = "create the LocalQueue, or correct the label " + diagnosis.QueueLabel
+		}
+		q.workload.Known = append(q.workload.Known, cause)
+	case reserved != nil && reserved.Message != "":
+		q.set(kueueWorkload.Kind, Waiting, "it waits for quota: "+reserved.Message)
+	default:
+		q.set(kueueWorkload.Kind, Waiting, "it waits in queue")
+	}
+}

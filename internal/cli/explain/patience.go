@@ -1,0 +1,124 @@
+package explain
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/duration"
+	"k8s.io/utils/ptr"
+
+	"github.com/bongsu-io/bongsu/pkg/diagnosis"
+)
+
+// reasonNotReady is the reason of an object that has not become ready in the usual time, without a
+// known cause.
+const reasonNotReady = "NotReadyInTime"
+
+// How long objects usually need until they are ready. A Deployment says it itself. The others are
+// what a large image, a slow start and a few pods, one after the other, can take.
+const (
+	podsReadyAfter   = 10 * time.Minute
+	podReadyAfter    = 5 * time.Minute
+	objectReadyAfter = 10 * time.Minute
+	// processedAfter is how long an operator needs until it writes the first status.
+	processedAfter = time.Minute
+)
+
+// overdue is why an object that waits should be ready by now.
+type overdue struct {
+	// since is when the wait began, and usual how long it may take.
+	since time.Time
+	usual time.Duration
+}
+
+func (o overdue) at() time.Time { return o.since.Add(o.usual) }
+
+// limit sets until when the wait of the target is usual. Without one, it is not limited: some objects
+// wait for others that do not exist yet.
+func (q *inquiry) limit(since time.Time, usual time.Duration) {
+	if !since.IsZero() {
+		q.patience = &overdue{since, usual}
+	}
+}
+
+// limitPods sets the limit of an object with pods. Each new pod begins it again.
+func (q *inquiry) limitPods() {
+	if q.object == nil {
+		return
+	}
+	since := q.object.GetCreationTimestamp().Time
+	for _, p := range q.workload.Pods {
+		if !podIsReady(p) && p.DeletionTimestamp == nil && p.CreationTimestamp.After(since) {
+			since = p.CreationTimestamp.Time
+		}
+	}
+	usual := podsReadyAfter
+	switch o := q.object.(type) {
+	case *corev1.Pod:
+		usual = podReadyAfter
+	case *appsv1.Deployment:
+		usual = time.Duration(ptr.Deref(o.Spec.ProgressDeadlineSeconds, 600)) * time.Second
+		for _, c := range o.Status.Conditions {
+			if c.Type == appsv1.DeploymentProgressing && c.LastUpdateTime.After(since) {
+				since = c.LastUpdateTime.Time
+			}
+		}
+	case *batchv1.Job:
+		if o.Status.StartTime != nil {
+			since = o.Status.StartTime.Time
+		}
+	}
+	q.limit(since, usual)
+}
+
+// hurry applies the limit to a target that waits without a known cause. Before the limit, the overview
+// does not list it. After it, the wait itself is the cause.
+func (q *inquiry) hurry() {
+	x, p := &q.explanation, q.patience
+	if p == nil || x.State != Waiting || x.Cause != nil {
+		return
+	}
+	now := q.clock.Now()
+	if at := p.at().UTC(); now.Before(at) {
+		if x.LateAfter == nil || at.Before(*x.LateAfter) {
+			x.LateAfter = &at
+		}
+		return
+	}
+	cause := diagnosis.Cause{
+		Reason: reasonNotReady, Object: diagnosis.Object{Kind: x.Kind, Name: x.Name}, Time: p.since, Count: 1,
+		Message: fmt.Sprintf("it has not become ready for %s, and nothing says why: %s", duration.HumanDuration(now.Sub(p.since)), x.Summary),
+		Advice:  "waiting has not helped: " + q.whereToLook(),
+	}
+	if e := q.latestWarning(); e != nil {
+		cause.Message += "; the last Warning is " + e.Reason + ": " + shortLine(e.Note)
+	}
+	x.Cause, x.State = causeOf(&cause), Failing
+}
+
+// latestWarning returns the latest Warning about what belongs to the target, or nil. No rule knows it.
+func (q *inquiry) latestWarning() *diagnosis.Event {
+	var last *diagnosis.Event
+	for i := range q.workload.Events {
+		if e := &q.workload.Events[i]; e.Type == corev1.EventTypeWarning && (last == nil || e.LastSeen.After(last.LastSeen)) {
+			last = e
+		}
+	}
+	return last
+}
+
+// whereToLook returns what can say more about the target.
+func (q *inquiry) whereToLook() string {
+	x := &q.explanation
+	if i := slices.IndexFunc(q.workload.Pods, func(p *corev1.Pod) bool { return !podIsReady(p) }); i >= 0 {
+		return fmt.Sprintf("read the log of pod %s (kubectl logs -n %s %[1]s --all-containers)", q.workload.Pods[i].Name, q.namespace)
+	}
+	if x.Namespace == "" {
+		return fmt.Sprintf("check that the controller of %s runs, and its log", q.resource)
+	}
+	return fmt.Sprintf("see its Events (kubectl events -n %s --for %s/%s), or the log of its controller", x.Namespace, q.resource.Resource, x.Name)
+}
