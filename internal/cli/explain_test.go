@@ -10,6 +10,7 @@ import (
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -178,8 +179,17 @@ func TestExplainWithoutAnObjectReportsProblemsInTheExitCode(t *testing.T) {
 	if err := c.Client.Create(t.Context(), a); err != nil {
 		t.Fatal(err)
 	}
+	if code, out, errOut = run(); code != command.ExitOK || !strings.Contains(out, "no problem, 1 object") {
+		t.Errorf("an app that has just been created: exit code %d: %s%s", code, out, errOut)
+	}
+	i := &networkingv1.Ingress{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "web"}, Spec: networkingv1.IngressSpec{
+		DefaultBackend: &networkingv1.IngressBackend{Service: &networkingv1.IngressServiceBackend{Name: "missing", Port: networkingv1.ServiceBackendPort{Number: 80}}},
+	}}
+	if err := c.Client.Create(t.Context(), i); err != nil {
+		t.Fatal(err)
+	}
 	code, out, errOut = run()
-	if code != command.ExitProblems || !strings.Contains(out, "Waiting  -       AppService "+ns+"/web") || !strings.Contains(errOut, "found problems: 1") {
+	if code != command.ExitProblems || !strings.Contains(out, "Failing  ServiceNotFound  Ingress "+ns+"/web") || !strings.Contains(errOut, "found problems: 1") {
 		t.Errorf("exit code %d: %s%s", code, out, errOut)
 	}
 	var overview struct {

@@ -54,8 +54,7 @@ func tolerates(p *corev1.Pod, taint *corev1.Taint) bool {
 
 // removers are what removes a taint of a node, by its key. No pod should tolerate these taints.
 var removers = []struct{ key, component string }{
-	{"node.cloudprovider.kubernetes.io/uninitialized", "the cloud-controller-manager"},                     // cloud-provider/api/well_known_taints.go
-	{"node.kubernetes.io/network-unavailable", "the network plugin, or the route controller of the cloud"}, // api/core/v1/well_known_taints.go
+	{"node.cloudprovider.kubernetes.io/uninitialized", "the cloud-controller-manager"}, // cloud-provider/api/well_known_taints.go
 	{"node.cilium.io/agent-not-ready", "the Cilium agent"},
 	{"cni.istio.io/not-ready", "the CNI plugin of Istio"},
 	{"ebs.csi.aws.com/agent-not-ready", "the EBS CSI driver"},

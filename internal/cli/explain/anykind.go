@@ -160,12 +160,16 @@ func (q *inquiry) byStatus(kind schema.GroupVersionKind, u *unstructured.Unstruc
 	}
 }
 
-// pendingSince returns since when a condition of the object is unknown, or else when it was created.
-func pendingSince(u *unstructured.Unstructured, conditions []metav1.Condition) time.Time {
-	since := u.GetCreationTimestamp().Time
+// pendingSince returns since when a condition says that the object is being processed, or since when it
+// exists if it has no status. It is zero if that is unknown: the object can have been ready until now.
+func pendingSince(u *unstructured.Unstructured, conditions []metav1.Condition) (since time.Time) {
+	if _, found, _ := unstructured.NestedMap(u.Object, "status"); !found {
+		return u.GetCreationTimestamp().Time
+	}
 	for _, c := range conditions {
-		if isConventional(c) && c.Status == metav1.ConditionUnknown && c.LastTransitionTime.After(since) {
-			since = c.LastTransitionTime.Time
+		pending := isConventional(c) && c.Status == metav1.ConditionUnknown
+		if pending || c.Type == string(status.ConditionReconciling) && c.Status == metav1.ConditionTrue {
+			since = latest(since, c.LastTransitionTime.Time)
 		}
 	}
 	return since

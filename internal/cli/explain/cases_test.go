@@ -396,3 +396,62 @@ status: {phase: Pending, containerStatuses: [{name: report, image: a, imageID: "
 		t.Error(got)
 	}
 }
+
+func TestOnlyAWaitThatTakesTooLongIsAProblem(t *testing.T) {
+	// web is an old Deployment with a pod that is not ready since a time.
+	web := func(since string) string {
+		return shopNamespace + `
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web, namespace: shop, uid: d, generation: 1, creationTimestamp: "2026-02-01T09:00:00Z"}
+spec: {replicas: 1, selector: {matchLabels: {app: web}}, template: {metadata: {labels: {app: web}}}}
+status: {observedGeneration: 1, replicas: 1, updatedReplicas: 1, conditions: [{type: Progressing, status: "True", reason: NewReplicaSetAvailable, lastUpdateTime: "2026-02-01T09:00:00Z", lastTransitionTime: "2026-02-01T09:00:00Z"}]}
+---
+apiVersion: apps/v1
+kind: ReplicaSet
+metadata: {name: web-1, namespace: shop, uid: r, labels: {app: web}, ownerReferences: [{apiVersion: apps/v1, kind: Deployment, name: web, uid: d, controller: true}]}
+spec: {replicas: 1, selector: {matchLabels: {app: web}}, template: {metadata: {labels: {app: web}}}}
+status: {replicas: 1}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: web-1-x, namespace: shop, uid: p, creationTimestamp: "2026-02-01T09:00:00Z", labels: {app: web}, ownerReferences: [{apiVersion: apps/v1, kind: ReplicaSet, name: web-1, uid: r, controller: true}]}
+spec: {nodeName: node-1, containers: [{name: app}]}
+status:
+  phase: Running
+  conditions: [{type: Ready, status: "False", lastTransitionTime: "` + since + `"}, {type: ContainersReady, status: "False", lastTransitionTime: "` + since + `"}]
+  containerStatuses: [{name: app, image: a, imageID: "", ready: false, restartCount: 0, state: {running: {startedAt: "2026-02-01T09:00:00Z"}}}]
+`
+	}
+	// reconciled is an object that is being processed since a time.
+	reconciled := func(since string) string {
+		return shopNamespace + `
+apiVersion: example.com/v1
+kind: Widget
+metadata: {name: w, namespace: shop, uid: w, creationTimestamp: "2026-02-01T09:00:00Z"}
+spec: {}
+status: {conditions: [{type: Reconciling, status: "True", reason: Progressing, message: it works on it, lastTransitionTime: "` + since + `"}, {type: Ready, status: Unknown, lastTransitionTime: "` + since + `"}]}
+`
+	}
+	const justNow, longAgo = "2026-03-01T08:59:58Z", "2026-03-01T08:40:00Z"
+	for name, tc := range map[string]struct {
+		resource, name string
+		objects        func(since string) string
+	}{
+		"a Deployment that ran": {"deployments.apps", "web", web}, "its pod": {"pods", "web-1-x", web}, "a custom resource": {"widgets.example.com", "w", reconciled},
+	} {
+		x := fakeCluster(t, tc.objects(justNow)).explains(t, tc.resource, tc.name)
+		if x.State != Waiting || x.Cause != nil || x.LateAfter == nil {
+			t.Errorf("%s, just now: %s, %+v, late after %v", name, x.State, x.Cause, x.LateAfter)
+		}
+		x = fakeCluster(t, tc.objects(longAgo)).explains(t, tc.resource, tc.name)
+		if x.State != Failing || x.Cause == nil || x.Cause.Reason != reasonNotReady || !strings.Contains(x.Cause.Message, "for 20m") {
+			t.Errorf("%s, long ago: %s, %+v", name, x.State, x.Cause)
+		}
+	}
+	for since, want := range map[string]int{justNow: 0, longAgo: 1} {
+		if o := overviewOf(t, fakeCluster(t, web(since)), "shop"); len(o.Problems) != want {
+			t.Errorf("%s: %s", since, written(t, o))
+		}
+	}
+}

@@ -46,6 +46,11 @@ func (q *inquiry) setJob(j *batchv1.Job) {
 		q.set("Job", Running, summary)
 	default:
 		q.set("Job", Waiting, summary)
+		started := j.CreationTimestamp.Time
+		if j.Status.StartTime != nil {
+			started = j.Status.StartTime.Time
+		}
+		q.limit(latest(started, notReadySince(q.workload.Pods)), podsReadyAfter)
 	}
 }
 

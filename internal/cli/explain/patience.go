@@ -6,11 +6,11 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
-	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
 	"k8s.io/utils/ptr"
 
+	"github.com/bongsu-io/bongsu/internal/kube"
 	"github.com/bongsu-io/bongsu/pkg/diagnosis"
 )
 
@@ -45,18 +45,13 @@ func (q *inquiry) limit(since time.Time, usual time.Duration) {
 	}
 }
 
-// limitPods sets the limit of an object with pods. Each new pod begins it again.
+// limitPods sets the limit of an object with pods. A pod that is created, or that is not ready any
+// more, begins it again.
 func (q *inquiry) limitPods() {
 	if q.object == nil {
 		return
 	}
-	since := q.object.GetCreationTimestamp().Time
-	for _, p := range q.workload.Pods {
-		if !podIsReady(p) && p.DeletionTimestamp == nil && p.CreationTimestamp.After(since) {
-			since = p.CreationTimestamp.Time
-		}
-	}
-	usual := podsReadyAfter
+	since, usual := q.object.GetCreationTimestamp().Time, podsReadyAfter
 	switch o := q.object.(type) {
 	case *corev1.Pod:
 		usual = podReadyAfter
@@ -67,12 +62,33 @@ func (q *inquiry) limitPods() {
 				since = c.LastUpdateTime.Time
 			}
 		}
-	case *batchv1.Job:
-		if o.Status.StartTime != nil {
-			since = o.Status.StartTime.Time
+	}
+	at := notReadySince(q.workload.Pods)
+	if at.IsZero() && len(q.workload.Pods) > 0 {
+		return // it waits for the end of others, or its status is late
+	}
+	q.limit(latest(since, at), usual)
+}
+
+// notReadySince returns the latest time since when one of the pods is not ready. It is zero if all are.
+func notReadySince(pods []*corev1.Pod) (since time.Time) {
+	for _, p := range pods {
+		if podIsReady(p) || p.DeletionTimestamp != nil {
+			continue
+		}
+		since = latest(since, p.CreationTimestamp.Time)
+		if ready := kube.PodCondition(p, corev1.PodReady); ready != nil {
+			since = latest(since, ready.LastTransitionTime.Time)
 		}
 	}
-	q.limit(since, usual)
+	return since
+}
+
+func latest(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
 }
 
 // hurry applies the limit to a target that waits without a known cause. Before the limit, the overview
