@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 )
@@ -216,6 +217,10 @@ var mountRules = []rule{
 // specific than the Event of a single volume.
 var allVolumes = compile(`^Unable to attach or mount volumes`)
 
+// preparedAfter is how long a node can need for the volumes and the network of a pod. On a new node, and
+// while its caches are filled, the first attempts can fail.
+const preparedAfter = time.Minute
+
 // mountFindings returns why the containers have not started: volumes first, then the
 // sandbox.
 func (s *podView) mountFindings() []finding {
@@ -236,6 +241,11 @@ func (s *podView) mountFindings() []finding {
 	}
 	if e := s.lastSandboxFailure(); e != nil && !past.isAfter(e.LastSeen) {
 		found = append(found, finding{cause: s.sandboxCause(e)})
+	}
+	for i := range found {
+		if c := &found[i].cause; c.Transient && c.Reason != ReasonFailedAttachVolume {
+			c.startsUntil(s.pod.CreationTimestamp.Add(preparedAfter), s.Now)
+		}
 	}
 	return found
 }

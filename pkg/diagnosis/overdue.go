@@ -27,6 +27,14 @@ func (c *Cause) Overdue(now time.Time) {
 	c.sanitize()
 }
 
+// startsUntil notes that the state is a normal start before a time. Without the time of the check, it is
+// a failure.
+func (c *Cause) startsUntil(late, now time.Time) {
+	if now.Before(late) && !now.IsZero() {
+		c.LateAfter = late
+	}
+}
+
 // inUnits formats a duration in minutes, hours or days.
 func inUnits(d time.Duration) string {
 	const day = 24 * time.Hour

@@ -2,8 +2,6 @@ package diagnosis
 
 import (
 	"time"
-
-	corev1 "k8s.io/api/core/v1"
 )
 
 const (
@@ -19,10 +17,12 @@ const (
 // and how long they must still run. It returns nil if there is none. A container has recovered
 // when it has run for ten seconds after its first end, and for ten minutes after further ones. In
 // a crash loop, a pod can be ready for a moment after each restart.
-func Recovering(pods []*corev1.Pod, now time.Time) (*Cause, time.Duration) {
+//
+// The Events of w show whether a probe ended the container.
+func Recovering(w Workload, now time.Time) (*Cause, time.Duration) {
 	var crash *Cause
 	var longest time.Duration
-	v := newView(Workload{Pods: pods})
+	v := newView(w)
 	for _, p := range v.Pods {
 		for _, c := range v.podView(p).containers() {
 			reason, left := c.recovery(now)

@@ -52,7 +52,7 @@ func TestRecoveringEndsAfterSomeTime(t *testing.T) {
 				},
 				Status: corev1.PodStatus{InitContainerStatuses: tc.inits, ContainerStatuses: tc.mains},
 			}
-			crash, left := Recovering([]*corev1.Pod{{}, pod}, now)
+			crash, left := Recovering(Workload{Pods: []*corev1.Pod{{}, pod}}, now)
 			if crash == nil {
 				crash = &Cause{}
 			}

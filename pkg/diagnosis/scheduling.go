@@ -52,7 +52,9 @@ func (s *podView) schedulingFindings() []finding {
 		return claim
 	}
 	s.describeUnschedulable(text, &cause)
-	s.describeScaling(&cause)
+	if added := s.describeScaling(&cause); !added {
+		s.blockedByRollout(text, &cause)
+	}
 	return []finding{{cause: cause}}
 }
 
@@ -173,35 +175,36 @@ func limitAdvice(text string) string {
 	return ""
 }
 
-// describeScaling adds what an autoscaler of nodes says about the pod.
-func (s *podView) describeScaling(cause *Cause) {
+// describeScaling adds what an autoscaler of nodes says about the pod. It reports whether one adds a node.
+func (s *podView) describeScaling(cause *Cause) (added bool) {
 	for _, e := range slices.Backward(s.events) {
 		switch e.Reason {
 		case "TriggeredScaleUp", "Nominated":
 			cause.Transient = true
 			cause.Message += "; the cluster adds a node for it"
 			cause.Advice = "wait until the node is ready; if the problem persists, ask the cluster's administrator"
-			return
+			return true
 		case "NotTriggerScaleUp":
 			if _, why, _ := strings.Cut(e.Note, ": "); why != "" {
 				cause.Message += "; the cluster autoscaler adds no node: " + excerpt(sortObstacles(why))
 			}
 			cause.Advice += limitAdvice(e.Note)
-			return
+			return false
 		case "FailedScaleUp":
 			why, _, _ := strings.Cut(e.Note, ". Pod is at risk")
 			cause.Transient = true
 			cause.Message += "; the cluster autoscaler cannot add a node: " + excerpt(lowerFirst(why))
 			cause.Advice += "; wait for capacity, or ask the cluster's administrator for other nodes or a larger quota"
-			return
+			return false
 		case "FailedScheduling":
 			if why, ok := strings.CutPrefix(e.Note, ofKarpenter); ok {
 				cause.Message += "; Karpenter adds no node: " + excerpt(karpenterDetails.ReplaceAllString(why, ""))
 				cause.Advice = strings.Join(append([]string{cause.Advice}, adviceIn(why, karpenterAdvice)...), "; ") + limitAdvice(why)
-				return
+				return false
 			}
 		}
 	}
+	return false
 }
 
 // unknownScheduler returns a finding if a scheduler other than the default one must place the
@@ -292,7 +295,6 @@ func (s *podView) describeUnschedulable(text string, cause *Cause) {
 	if s.Surging != "" && strings.Contains(words(nodes), "ReadWriteOncePod") {
 		cause.Advice, cause.Transient = endOldPodsFirst, false
 	}
-	s.blockedByRollout(nodes, cause)
 }
 
 // exceedsLargestNode compares the pod's requests with the largest node, for resources

@@ -182,7 +182,7 @@ func (v *view) claimFindings() []finding {
 }
 
 func (v *view) claimCause(c *corev1.PersistentVolumeClaim) (Cause, bool) {
-	cause := Cause{Object: Object{kindClaim, c.Name}, Count: 1, Time: c.CreationTimestamp.Time}
+	cause := Cause{Object: Object{kindClaim, c.Name}, Count: 1, Time: c.CreationTimestamp.Time, Since: c.CreationTimestamp.Time}
 	switch {
 	case c.DeletionTimestamp != nil, c.Status.Phase == corev1.ClaimBound:
 		return Cause{}, false
@@ -220,6 +220,7 @@ func (v *view) pendingClaim(c *corev1.PersistentVolumeClaim, cause Cause) (Cause
 			cause.Advice += " " + line(m[1], maxName)
 		}
 		cause.Advice += "; if the problem persists, ask the cluster's administrator"
+		cause.startsUntil(c.CreationTimestamp.Add(provisionedAfter), v.Now)
 		return cause, true
 	}
 	if volume := c.Spec.VolumeName; volume != "" {
@@ -230,6 +231,9 @@ func (v *view) pendingClaim(c *corev1.PersistentVolumeClaim, cause Cause) (Cause
 	cause.Advice = "no Event gives the reason; ask the cluster's administrator"
 	return cause, waits == nil && v.blocksScheduling(c.Name)
 }
+
+// provisionedAfter is how long a provisioner usually needs.
+const provisionedAfter = 3 * time.Minute
 
 // provisioner matches the provisioner in an ExternalProvisioning Event:
 // kubernetes/pkg/controller/volume/persistentvolume/pv_controller.go.

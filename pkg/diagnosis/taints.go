@@ -76,8 +76,8 @@ func remover(key string) (component string, known bool) {
 	return "", false
 }
 
-// settlesAfter is how long a new node can have a taint that a component removes.
-const settlesAfter = 3 * time.Minute
+// NodeSettlesAfter is how long a new node can be not ready, or have a taint that a component removes.
+const NodeSettlesAfter = 3 * time.Minute
 
 // FromNodeTaints returns a cause for each taint that a component should have removed from the node by
 // now. It is about the node: no pod that does not tolerate the taint can run on it.
@@ -89,7 +89,7 @@ func FromNodeTaints(n *corev1.Node, now time.Time) []Cause {
 		if taint.TimeAdded != nil {
 			since = taint.TimeAdded.Time
 		}
-		if !known || taint.Effect == corev1.TaintEffectPreferNoSchedule || now.Sub(since) < settlesAfter {
+		if !known || taint.Effect == corev1.TaintEffectPreferNoSchedule || now.Sub(since) < NodeSettlesAfter {
 			continue
 		}
 		cause := Cause{

@@ -31,7 +31,7 @@ Widget shop/w shows no problem: condition Ready is True
 
 Conditions:
   Ready True: Made`},
-		"it has no conditions": {objects: widget("", "phase: Released"), want: "Widget shop/w has an unknown state: its phase is Released"},
+		"it has no conditions": {objects: widget("", "phase: Reticulating"), want: "Widget shop/w has an unknown state: its phase is Reticulating"},
 		"its phase is good":    {objects: widget("", "phase: Bound"), want: "Widget shop/w shows no problem: its phase is Bound"},
 		"it has failed": {objects: widget("", "phase: Failed, reason: NoSpace, message: the disk is full"), want: `
 Widget shop/w has a problem: its phase is Failed

@@ -298,15 +298,6 @@ status:
     message: "0/2 nodes are available: 2 node(s) didn't match pod anti-affinity rules. preemption: 0/2 nodes are available: 2 No preemption victims found for incoming pod."}]
 `
 	}
-	const twoNodes = `
-apiVersion: v1
-kind: Node
-metadata: {name: n-1}
----
-apiVersion: v1
-kind: Node
-metadata: {name: n-2}
----`
 	const advice = "set maxUnavailable: 1 or maxSurge: 0 in spec.strategy.rollingUpdate"
 	for strategy, deadlock := range map[string]bool{
 		`{rollingUpdate: {maxUnavailable: "25%", maxSurge: "25%"}}`: true,

@@ -219,6 +219,9 @@ func (q *inquiry) set(kind string, state State, summary string) {
 func (q *inquiry) conclude() *Explanation {
 	x := &q.explanation
 	q.terminating()
+	if x.State == Running { // pods that have failed are left over
+		q.workload.Pods = slices.DeleteFunc(q.workload.Pods, func(p *corev1.Pod) bool { return p.Status.Phase == corev1.PodFailed })
+	}
 	if x.State != Completed {
 		x.LastCrash = causeOf(diagnosis.LastCrash(q.workload.Pods))
 	}
@@ -283,7 +286,11 @@ func (q *inquiry) starting(c *diagnosis.Cause) {
 // unstable returns the crash from which ready pods have not recovered yet, or nil. In a crash loop, a
 // pod is ready for a moment after each restart.
 func (q *inquiry) unstable() *diagnosis.Cause {
-	crash, _ := diagnosis.Recovering(q.workload.Pods, q.clock.Now())
+	crash, _ := diagnosis.Recovering(q.workload, q.clock.Now())
+	if crash != nil && len(q.workload.Events) == 0 { // they say which probe ended the container
+		q.readEvents()
+		crash, _ = diagnosis.Recovering(q.workload, q.clock.Now())
+	}
 	return crash
 }
 

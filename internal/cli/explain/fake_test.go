@@ -48,7 +48,10 @@ var testKinds = map[bool][]schema.GroupVersionKind{
 		v1alpha1.SchemeGroupVersion.WithKind("Alarm"), v1alpha1.SchemeGroupVersion.WithKind("AlarmReceiver"),
 		v1alpha1.SchemeGroupVersion.WithKind("SecretShare"), v1alpha1.SchemeGroupVersion.WithKind("SecretShareGrant"),
 		{Group: "external-secrets.io", Version: "v1", Kind: "ExternalSecret"}, {Group: "external-secrets.io", Version: "v1", Kind: "SecretStore"},
-		kueueWorkload.WithVersion("v1beta1"),
+		kueueWorkload.WithVersion("v1beta1"), helmRelease.WithVersion("v2"), {Group: "kustomize.toolkit.fluxcd.io", Version: "v1", Kind: "Kustomization"},
+		{Group: "argoproj.io", Version: "v1alpha1", Kind: "Application"},
+		{Group: "cert-manager.io", Version: "v1", Kind: "Certificate"}, {Group: "cert-manager.io", Version: "v1", Kind: "CertificateRequest"},
+		{Group: "acme.cert-manager.io", Version: "v1", Kind: "Order"}, {Group: "acme.cert-manager.io", Version: "v1", Kind: "Challenge"},
 	},
 	false: {
 		corev1.SchemeGroupVersion.WithKind("Namespace"), corev1.SchemeGroupVersion.WithKind("Node"), networkingv1.SchemeGroupVersion.WithKind("IngressClass"),

@@ -37,9 +37,15 @@ func (q *inquiry) node() error {
 	if taints := taintsOf(n); len(taints) > 0 {
 		summary = append(summary, "only pods that tolerate its taints can run on it: "+nameList(taints))
 	}
+	joins := q.clock.Since(n.CreationTimestamp.Time) < diagnosis.NodeSettlesAfter
+	if joins {
+		summary = append(summary, "it has just joined the cluster")
+	}
 	q.set(kindNode, Running, cmp.Or(strings.Join(summary, "; "), "it takes new pods"))
 	for _, c := range n.Status.Conditions {
-		q.nodeCondition(n, c)
+		if !joins || c.Status == corev1.ConditionUnknown {
+			q.nodeCondition(n, c)
+		}
 	}
 	q.workload.Known = append(q.workload.Known, diagnosis.FromNodeTaints(n, q.clock.Now())...)
 	if n.Spec.Unschedulable {

@@ -95,14 +95,12 @@ func latest(a, b time.Time) time.Time {
 // does not list it. After it, the wait itself is the cause.
 func (q *inquiry) hurry() {
 	x, p := &q.explanation, q.patience
-	if p == nil || x.State != Waiting || x.Cause != nil {
+	if p == nil || x.State != Waiting || x.Cause != nil || x.LateAfter != nil {
 		return
 	}
 	now := q.clock.Now()
 	if at := p.at().UTC(); now.Before(at) {
-		if x.LateAfter == nil || at.Before(*x.LateAfter) {
-			x.LateAfter = &at
-		}
+		x.LateAfter = &at
 		return
 	}
 	cause := diagnosis.Cause{

@@ -30,10 +30,14 @@ var (
 
 // The states that are meant to be, that are known to pass, and to be good.
 var (
-	stoppedState = regexp.MustCompile(`(?i)^(?:halted|hibernated|paused|stopped|suspended)$`)
+	stoppedState = regexp.MustCompile(`(?i)^(?:halted|hibernated|paused|released|stopped|suspended)$`)
 	waitingState = regexp.MustCompile(`(?i)^(?:pending|creating|provisioning|progressing|waiting|initializing|installing|updating|upgrading|processing|in ?progress|starting|false)$`)
 	goodState    = regexp.MustCompile(`(?i)^(?:active|available|bound|completed?|deployed|finished|healthy|ready|running|succeeded|success|true|valid)$`)
 )
+
+// failureText matches a message about a state that is pending because an attempt has failed. The Challenges
+// of cert-manager have such messages.
+var failureText = regexp.MustCompile(`(?i)\b(?:failed to|cannot|unable to|connection refused|no such host|permission denied|forbidden|does not exist)\b`)
 
 // Words that say that something failed, and those before and after them that say that it did not:
 // NoError, ContinueOnError, FailingOver, ErrorFree.
@@ -102,7 +106,7 @@ func statesOf(u *unstructured.Unstructured) []stateField {
 func badStates(object diagnosis.Object, u *unstructured.Unstructured, states []stateField) []diagnosis.Cause {
 	var causes []diagnosis.Cause
 	for _, f := range states {
-		if !badState(f.value) {
+		if !badState(f.value) && !(waitingState.MatchString(f.value) && failureText.MatchString(f.message)) {
 			continue
 		}
 		cause := diagnosis.Cause{Reason: f.value, Object: object, Message: f.text()}

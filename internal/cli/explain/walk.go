@@ -168,6 +168,7 @@ func (q *inquiry) blamed() []reference {
 	}
 	if u, ok := q.object.(*unstructured.Unstructured); ok && u.GroupVersionKind().Group != v1alpha1.Group {
 		all = append(all, q.references(u)...)
+		all = append(all, q.membersOf(u)...)
 		all = append(all, q.ownedBy(u)...)
 	}
 	return all
@@ -235,10 +236,7 @@ const maxReferences = 5
 // references returns the objects that fields of the spec with the name ...Ref name. It leaves out those
 // that the text of the problem does not name.
 func (q *inquiry) references(u *unstructured.Unstructured) []reference {
-	text := q.explanation.Summary
-	if c := q.explanation.Cause; c != nil {
-		text += " " + c.Message
-	}
+	text := q.problemText()
 	var all []reference
 	eachReference(u.Object["spec"], 0, func(ref map[string]any) {
 		name, _ := ref["name"].(string)
@@ -328,9 +326,12 @@ func (q *inquiry) ownedKinds(owner client.Object, kinds []schema.GroupKind) []re
 	return all
 }
 
-// listOf lists the objects of a type in the namespace. It returns none if the cluster does not have the
+// listOf lists the objects of a type in the namespace of the target.
+func (q *inquiry) listOf(kind schema.GroupKind) []client.Object { return q.listIn(q.namespace, kind) }
+
+// listIn lists the objects of a type in a namespace. It returns none if the cluster does not have the
 // type.
-func (q *inquiry) listOf(kind schema.GroupKind) []client.Object {
+func (q *inquiry) listIn(namespace string, kind schema.GroupKind) []client.Object {
 	mapping, err := q.client.RESTMapper().RESTMapping(kind)
 	if err != nil {
 		if !meta.IsNoMatchError(err) {
@@ -349,6 +350,6 @@ func (q *inquiry) listOf(kind schema.GroupKind) []client.Object {
 			all = append(all, o.DeepCopyObject().(client.Object)) //nolint:forcetypeassert // every item of a list is one
 			return nil
 		})
-	}, client.InNamespace(q.namespace))
+	}, client.InNamespace(namespace))
 	return all
 }

@@ -104,7 +104,7 @@ func (f *Findings) Recovering(now time.Time, ready ...*corev1.Pod) (*diagnosis.C
 	if f.Cause != nil || status.FailingSince(f.Owner).IsZero() {
 		return nil, 0
 	}
-	return diagnosis.Recovering(ready, now)
+	return diagnosis.Recovering(diagnosis.Workload{Pods: ready}, now)
 }
 
 // FindCrash finds a crash that was over before a reconcile could see it. last is the

@@ -88,7 +88,7 @@ func (r *MemcachedReconciler) diagnose(ctx context.Context, object *cachev1alpha
 	if cause := diagnosis.DiagnoseOr(diagnosis.Workload{Pods: pods, Events: found}, diagnosis.FromDeployment(deployment)).Cause; cause != nil {
 		return cause, nil
 	}
-	if crash, _ := diagnosis.Recovering(pods, time.Now()); crash != nil { // they run for a moment between two crashes
+	if crash, _ := diagnosis.Recovering(diagnosis.Workload{Pods: pods}, time.Now()); crash != nil { // they run for a moment between two crashes
 		return crash, nil
 	}
 	for _, pod := range object.Status.Pods {
