@@ -104,7 +104,7 @@ func (c *container) waitingCauses(w *corev1.ContainerStateWaiting) []Cause {
 	if w.Reason == ReasonCrashLoopBackOff {
 		return []Cause{c.crashCause(ReasonCrashLoopBackOff, c.status.LastTerminationState.Terminated)}
 	}
-	r, ok := match(configRules, stripNoise(w.Message))
+	r, ok := match(startRules, stripNoise(w.Message))
 	if !ok {
 		r = explanation{message: excerpt(stripNoise(w.Reason + ": " + w.Message)), advice: administratorLater, transient: true}
 	}

@@ -28,11 +28,6 @@ var unseenReasons = map[string]bool{"ContainerStatusUnknown": true, "Unknown": t
 // RestartAllContainers: kubernetes/pkg/kubelet/kubelet_pods.go.
 const restartedByRule = "RestartingAllContainers"
 
-// unseenEnd is the message about such an end.
-func (c *container) unseenEnd() string {
-	return "the node has no record of how " + c.label() + " ended"
-}
-
 // signalExitBase plus the number of a signal is the exit code of the process that it
 // killed.
 const signalExitBase = 128
@@ -62,9 +57,10 @@ func (c *container) crashCause(reason string, t *corev1.ContainerStateTerminated
 	}
 	if unseenReasons[t.Reason] {
 		cause := c.withCrashCount(c.cause(ReasonError, explanation{
-			message:   c.unseenEnd(),
+			message:   "the node has no record of how " + c.label() + " ended",
 			advice:    "the node or its kubelet was restarted, or the pod was evicted; wait until the container or pod is replaced",
 			transient: true,
+			means:     MeansUnseenEnd,
 		}), t)
 		cause.ExitCode = nil
 		return cause

@@ -37,6 +37,8 @@ type Cause struct {
 	Blames []Object
 	// Quota is the exceeded quota if the reason is ReasonQuotaExceeded, or nil.
 	Quota *ExceededQuota
+	// Means is what the cause means to code, or 0.
+	Means Meaning
 }
 
 // Diagnosis contains the causes why a workload does not run. It is empty if the workload

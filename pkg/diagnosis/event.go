@@ -127,37 +127,47 @@ func fromInPlaceResize(e Event) *Cause {
 
 // budgetRules explain the Events of kubernetes/pkg/controller/disruption/disruption.go.
 var budgetRules = []rule{
-	{compile(`found no controllers? for pod ("[^"]+")`),
-		"it selects pod ${1}, whose controller does not exist, so that the number of expected pods is unknown",
-		"delete the pod, or set minAvailable to a number; until then, no pod can be evicted", false},
+	{name: "budget-controller-not-found", problem: lasting,
+		text:    compile(`found no controllers? for pod ("[^"]+")`),
+		message: "it selects pod ${1}, whose controller does not exist, so that the number of expected pods is unknown",
+		advice:  "delete the pod, or set minAvailable to a number; until then, no pod can be evicted"},
 }
 
 // unmanagedRules explain another Event of the same file.
 var unmanagedRules = []rule{
-	{compile(`were found to be unmanaged`),
-		"it selects pods that no controller manages, so that the number of expected pods is unknown",
-		"set minAvailable to a number, or correct spec.selector so that it does not select these pods", false},
+	{name: "budget-unmanaged-pods", problem: lasting,
+		text:    compile(`were found to be unmanaged`),
+		message: "it selects pods that no controller manages, so that the number of expected pods is unknown",
+		advice:  "set minAvailable to a number, or correct spec.selector so that it does not select these pods"},
 }
 
 // sharedPodRules explain the Event of the same file about a pod. See
 // kubernetes/pkg/registry/core/pod/storage/eviction.go for the effect.
 var sharedPodRules = []rule{
-	{compile(`matches multiple PodDisruptionBudgets`),
-		"more than one PodDisruptionBudget selects the pod, so that it cannot be evicted", "change their selectors so that one of them selects the pod", false},
+	{name: "several-budgets", problem: lasting,
+		text:    compile(`matches multiple PodDisruptionBudgets`),
+		message: "more than one PodDisruptionBudget selects the pod, so that it cannot be evicted",
+		advice:  "change their selectors so that one of them selects the pod"},
 }
 
 // diskRules explain the Events of kubernetes/pkg/kubelet/images/image_gc_manager.go.
 var diskRules = []rule{
-	{compile(`^Insufficient free disk space on the node's image filesystem \(([^)]*)\)`),
-		"its file system for images is almost full (${1}), and deleting unused images does not free enough",
-		"find out what uses the space (images, logs or volumes), or enlarge the disk; otherwise, pods are evicted", false},
+	{name: "image-filesystem-almost-full", problem: lasting,
+		text:    compile(`^Insufficient free disk space on the node's image filesystem \(([^)]*)\)`),
+		message: "its file system for images is almost full (${1}), and deleting unused images does not free enough",
+		advice:  "find out what uses the space (images, logs or volumes), or enlarge the disk; otherwise, pods are evicted"},
 }
 
 // lostClaimRules explain two Events of kubernetes/pkg/controller/volume/persistentvolume/pv_controller.go.
 var lostClaimRules = []rule{
-	{compile(`has lost (?:its|reference to) PersistentVolume`), "its PersistentVolume no longer exists", restoreVolume, false},
-	{compile(`Two claims are bound to the same volume`),
-		"another claim is bound to its PersistentVolume", "use another claim; if the volume should be that of this one, ask the cluster's administrator", false},
+	{name: "claim-lost", problem: lasting,
+		text:    compile(`has lost (?:its|reference to) PersistentVolume`),
+		message: "its PersistentVolume no longer exists",
+		advice:  restoreVolume},
+	{name: "claim-misbound", problem: lasting,
+		text:    compile(`Two claims are bound to the same volume`),
+		message: "another claim is bound to its PersistentVolume",
+		advice:  "use another claim; if the volume should be that of this one, ask the cluster's administrator"},
 }
 
 // eventRules are the rules for Events about an object of a kind, with a reason.
@@ -188,15 +198,15 @@ const jobAlreadyActive = "JobAlreadyActive"
 // scheduleRules explain the Warnings of kubernetes/pkg/controller/cronjob (utils.go and
 // cronjob_controllerv2.go) about a schedule, by their reasons. An empty message quotes the note.
 var scheduleRules = map[string]explanation{
-	"TooManyMissedTimes": {"the CronJob missed more than 100 start times, and starts a Job only for the last of them",
-		"set or lower spec.startingDeadlineSeconds; if it was not suspended, ask the cluster's administrator to check the control plane and its clock", true},
-	"MissSchedule": {"the CronJob did not start a Job, because spec.startingDeadlineSeconds had passed since its start time",
-		"raise spec.startingDeadlineSeconds; if it was not suspended, ask the cluster's administrator to check the control plane and its clock", true},
-	jobAlreadyActive: {"the CronJob starts no Job while the one before runs, because concurrencyPolicy is Forbid",
-		"wait, or find out why that Job does not end", true},
-	"UnknownTimeZone":     {"", "correct spec.timeZone", false},
-	"UnparseableSchedule": {"", "correct spec.schedule", false},
-	"InvalidSchedule":     {"", "correct spec.schedule", false},
+	"TooManyMissedTimes": {message: "the CronJob missed more than 100 start times, and starts a Job only for the last of them",
+		advice: "set or lower spec.startingDeadlineSeconds; if it was not suspended, ask the cluster's administrator to check the control plane and its clock", transient: true},
+	"MissSchedule": {message: "the CronJob did not start a Job, because spec.startingDeadlineSeconds had passed since its start time",
+		advice: "raise spec.startingDeadlineSeconds; if it was not suspended, ask the cluster's administrator to check the control plane and its clock", transient: true},
+	jobAlreadyActive: {message: "the CronJob starts no Job while the one before runs, because concurrencyPolicy is Forbid",
+		advice: "wait, or find out why that Job does not end", transient: true},
+	"UnknownTimeZone":     {advice: "correct spec.timeZone"},
+	"UnparseableSchedule": {advice: "correct spec.schedule"},
+	"InvalidSchedule":     {advice: "correct spec.schedule"},
 }
 
 // fromScheduleEvent explains an Event of the controller of CronJobs about the schedule, or

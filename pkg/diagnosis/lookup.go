@@ -38,9 +38,9 @@ func (c *Cause) complete(l Lookup) {
 	switch {
 	case c.Quota != nil:
 		c.completeQuota(l)
-	case classMissing.MatchString(c.Message):
+	case classKinds[c.Means] != "":
 		c.nameClasses(l)
-	case strings.Contains(c.Message, someLimitRange):
+	case c.Means == MeansLimitRange:
 		c.nameLimitRange(l)
 	case limitExceeded.MatchString(c.Message):
 		c.nameDefaultLimit(l)
@@ -50,15 +50,15 @@ func (c *Cause) complete(l Lookup) {
 	c.sanitize()
 }
 
-// classMissing matches what the rules say about a class that a spec names.
-var classMissing = compile(`: (StorageClass|PriorityClass|RuntimeClass) "[^"]+" does not exist$`)
+// classKinds are the kinds of classes that a spec names.
+var classKinds = map[Meaning]string{MeansMissingStorageClass: "StorageClass", MeansMissingPriorityClass: "PriorityClass", MeansMissingRuntimeClass: "RuntimeClass"}
 
 // mostClasses is how many classes a message names.
 const mostClasses = 10
 
 // nameClasses names the classes that exist. Most users cannot list them.
 func (c *Cause) nameClasses(l Lookup) {
-	kind := classMissing.FindStringSubmatch(c.Message)[1]
+	kind := classKinds[c.Means]
 	names, err := l.Classes(kind)
 	if kind == "PriorityClass" {
 		names = slices.DeleteFunc(names, isSystem)

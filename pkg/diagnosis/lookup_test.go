@@ -61,7 +61,7 @@ func TestSystemClassesAreNeverAdvised(t *testing.T) {
 		"alone":         {[]string{"system-cluster-critical", "system-node-critical"}, "omit priorityClassName, or ask the cluster's administrator for a class"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := Diagnosis{Cause: &Cause{Message: `the pod cannot be created: PriorityClass "high" does not exist`}}
+			d := Diagnosis{Cause: &Cause{Means: MeansMissingPriorityClass}}
 			d.Complete(fakeLookup{classes: map[string][]string{"PriorityClass": tc.names}})
 			if d.Cause.Advice != tc.want {
 				t.Errorf("got %q, want %q", d.Cause.Advice, tc.want)

@@ -12,21 +12,15 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// rulesOfAll returns the expressions of every rule.
-func rulesOfAll() []*pattern {
-	var all []*pattern
-	for _, rules := range [][]rule{
-		imageRules, layerRules, budgetRules, unmanagedRules, sharedPodRules, diskRules, configRules, probeRules, mountRules, sandboxRules, driverRules, provisioningRules, resizeRules, modifyRules, rejectedRules, scalingRules, claimRules,
-	} {
-		for _, r := range rules {
-			all = append(all, r.text)
+// allRules returns every rule of every stage.
+func allRules() []*rule {
+	var all []*rule
+	for _, s := range stages {
+		for _, rules := range s.tables {
+			for i := range rules {
+				all = append(all, &rules[i])
+			}
 		}
-	}
-	for _, r := range creationRules {
-		all = append(all, r.text)
-	}
-	for _, a := range slices.Concat(excluding, schedulingAdvice) {
-		all = append(all, a.text)
 	}
 	return all
 }
@@ -74,8 +68,8 @@ type hostile struct{ name, path string }
 // hostileNames are names that contain the keywords of every rule.
 var hostileNames = sync.OnceValue(func() []hostile {
 	var paths, words []string
-	for _, re := range rulesOfAll() {
-		parsed, err := syntax.Parse(re.String(), syntax.Perl)
+	for _, r := range allRules() {
+		parsed, err := syntax.Parse(r.text.String(), syntax.Perl)
 		if err != nil {
 			panic(err)
 		}

@@ -6,94 +6,213 @@ import (
 	"strings"
 )
 
-// obstacle maps a reason of the scheduler, or a note about one, to advice.
-type obstacle struct {
-	text   *pattern
-	advice string
-	kind   obstacleKind
-}
-
-// obstacleKind is whether an obstacle comes and goes with the state of nodes and of other pods.
-type obstacleKind bool
-
-const (
-	passing obstacleKind = true
-	lasting obstacleKind = false
-)
-
 // excluding are the obstacles that exclude every node, so that those of some nodes do not matter.
-var excluding = []obstacle{
-	{compile(noNodeThere), "ask the cluster's administrator for a node there, or restore the data to another volume", lasting},
-	{compile(cordonedThere), "wait until the node is uncordoned, or ask the cluster's administrator", lasting},
-	{absent, "correct the name of the resource, or ask the cluster's administrator for nodes that offer it", lasting},
-	{tooLarge, "request less ${1}, or ask the cluster's administrator for larger nodes", lasting},
+var excluding = []rule{
+	{name: "no-node-at-volume", problem: lasting,
+		text:   compile(noNodeThere),
+		advice: "ask the cluster's administrator for a node there, or restore the data to another volume"},
+	{name: "node-at-volume-cordoned", problem: lasting,
+		text:   compile(cordonedThere),
+		advice: "wait until the node is uncordoned, or ask the cluster's administrator"},
+	{name: "resource-on-no-node", problem: lasting,
+		text:   absent,
+		advice: "correct the name of the resource, or ask the cluster's administrator for nodes that offer it"},
+	{name: "request-exceeds-largest-node", problem: lasting,
+		text:   tooLarge,
+		advice: "request less ${1}, or ask the cluster's administrator for larger nodes"},
 }
 
 // schedulingAdvice are the obstacles of some nodes.
-var schedulingAdvice = []obstacle{
-	{insufficient, "request less ${1} in resources, or wait until more is available", passing},
-	{leavingNode, "the cluster removes these nodes; wait until others can take the pod", passing},
-	{fargateNode, "the Fargate profiles of the cluster do not select the pod; ask the cluster's administrator for a profile or for other nodes", lasting},
-	{compile(`not supported on Fargate: .*PVC (\S+) not bound`), `wait until claim "${1}" is bound; its Events say why it is not`, lasting},
-	{compile(`not supported on Fargate`), "remove what Fargate does not support, or run the pod on other nodes", lasting},
-	{compile(`Fargate is not supported in`), "select other nodes, or ask the cluster's administrator for a Fargate profile in another zone", lasting},
-	{uninitialized, "ask the cluster's administrator to check that the cloud-controller-manager runs and has access to the cloud: it removes the taint ${1} of new nodes", passing},
-	{agentNotReady, "ask the cluster's administrator to check the agent on the nodes, which removes the taint ${1} when it runs", passing},
-	{nodeProblem, "wait until the nodes are ready and not under pressure, or ask the cluster's administrator to repair them", passing},
-	{compile(`untolerated taint\(s\)`), "if nodes are not ready or under pressure, wait; if a taint reserves them, ask the cluster's administrator whether the pod may run there", passing},
-	{compile(`untolerated taint \{|taints? that the pod didn't tolerate`), "add tolerations for the nodes' taints, or let the pod run on other nodes", passing},
-	{compile(`cannot allocate all claims`), "check the device classes and selectors of its ResourceClaims, or wait until a device is free", lasting},
-	{compile(`device class (\S+) does not exist`), `use another DeviceClass than "${1}" in the ResourceClaim`, lasting},
-	{compile(`resourceclaim "([^"]+)" is being deleted`), `wait until ResourceClaim "${1}" is deleted, and create it again`, lasting},
-	{compile(`resourceclaim\S* "([^"]+)" not found`), `create ResourceClaim "${1}", or correct its name`, lasting},
-	{compile(`waiting for (?:dynamic resource|ephemeral volume) controller|ResourceClaim not created yet`), administratorLater, lasting},
-	{compile(`resource claim \S+ is in the process of being allocated|is currently being updated`), "wait for the next attempt", lasting},
-	{compile(`resource claim .* feature is disabled`), "remove from the ResourceClaim what needs this feature, or ask the cluster's administrator to enable it", lasting},
-	{compile(`claim (\S+): selector #\d+ on device`), "correct the CEL selectors of ResourceClaim ${1}", lasting},
-	{compile(`class (\S+): selector #\d+ on device`), "ask the cluster's administrator to correct the CEL selectors of DeviceClass ${1}", lasting},
-	{compile(`exceeds the claim limit`), "request fewer devices in the ResourceClaim, or use several", lasting},
-	{compile(`failed to find storage class "([^"]+)"`), "use an existing StorageClass in the claim; the cluster's administrator knows which ones exist", lasting},
-	{compile(`filter with extender at URL|^(?:, |; )*Post `), "wait; if the problem persists, ask the cluster's administrator to check the extender of the scheduler", lasting},
-	{compile(`minAvailable is satisfied`), "find out why the other pods of its group are not scheduled; it is tried again with them", lasting},
-	{compile(`cannot find enough sibling pods`), "create the other pods of its PodGroup, or lower minMember", lasting},
-	{compile(`(?i:podGroup) \S+ (?:failed recently|gets rejected)`), "find out why the other pods of its group are not scheduled; it is tried again with them", lasting},
-	{compile(`ElasticQuota \S+ is more than`), "end other pods of the namespace, or ask the cluster's administrator for a larger ElasticQuota", lasting},
-	{compile(`cannot align pod|missing NUMA resources`), "request less, or wait until a node has more", lasting},
-	{compile(`Insufficient \w+ devices`), "request fewer devices, or wait until one is free", lasting},
-	{compile(`usage exceed threshold`), "wait until the load of the nodes is lower", passing},
-	{compile(`no reservations match`), "correct the reservation affinity of the pod", lasting},
-	{compile(`queue quota has been exceed`), "wait until other pods of the queue end, or ask the cluster's administrator for a larger quota of the queue", lasting},
-	{compile(`pending for the requested resources`), "request less in resources, or wait until more is available", lasting},
-	{compile(`is rejected by the scheduler`), "check the queue that the pod names, or ask the cluster's administrator", lasting},
-	{compile(`scheduler-enforced node affinity`), "ask the cluster's administrator, whose configuration of the scheduler excludes these nodes", lasting},
-	{compile(`pod affinity terms conflict`), "correct matchFields in the pod's nodeAffinity: they exclude each other", lasting},
-	{compile(`resourceclaim|resource claim`), "check the pod's ResourceClaims, or ask the cluster's administrator", lasting},
-	{compile(`didn't find available persistent volumes`), "use a storage class that provisions volumes, or ask the cluster's administrator for a matching PersistentVolume", lasting},
-	{compile(`enough free storage`), "request less storage, or wait until a node has more", lasting},
-	{compile(`requested node name`), "correct nodeName", lasting},
-	{compile(`non-existent pv`), "use another claim, or ask the cluster's administrator to restore the missing PersistentVolume", lasting},
-	{compile(`node affinity/selector|didn't match node selector`), "correct nodeSelector and affinity, or ask the cluster's administrator for the labels of the nodes", lasting},
-	{compile(`existing pods anti-affinity`), "the podAntiAffinity of running pods excludes it; wait until they end, or change their labels or its own", lasting},
-	{compile(`anti-affinity`), "run fewer replicas, or relax its podAntiAffinity", lasting},
-	{compile(`pod affinity`), "start the pods that its podAffinity requires, or relax it", lasting},
-	{compile(`topology spread constraints \(missing required label\)`), "use a topologyKey in topologySpreadConstraints that the nodes have as a label", lasting},
-	{compile(`topology spread`), "wait for free capacity in the other topology domains, or relax topologySpreadConstraints", lasting},
-	{compile(`free ports`), "use another hostPort, or none", lasting},
-	{compile(`Too many pods`), "wait until other pods end", passing},
-	{compile(`were unschedulable|had unknown conditions`), "wait until nodes are schedulable again", passing},
-	{volumeAffinity, "no suitable node can use its volume; change the pod's placement, or use another volume", lasting},
-	{compile(`volume count`), "wait until a node can attach another volume", passing},
-	{compile(`CSI driver is not installed on the node`), "wait until the storage driver runs on the nodes; if the problem persists, ask the cluster's administrator", passing},
-	{compile(`minCount pods from a gang`), "wait until the other pods of its PodGroup exist; the group's minCount must not exceed their number", lasting},
-	{compile(`pod group "([^"]+)" to appear`), `create PodGroup "${1}", or correct its name`, lasting},
-	{compile(`required features`), "select nodes with a newer kubelet, or remove what needs newer features", lasting},
-	{compile(`timed out trying to allocate devices`), "wait for the next attempt; if the problem persists, simplify the pod's ResourceClaims", lasting},
-	{compile(`tasks in gang unschedulable`), "find out why the other pods of its group are not scheduled; it is tried again with them", lasting},
-	{compile(`waiting for the preemption`), "wait until the pods that it replaces have ended", lasting},
-	{compile(`device binding (?:timeout|failed)`), "wait for the next attempt; if the problem persists, ask the cluster's administrator to check the driver of its ResourceClaims", lasting},
-	{compile(`rejected due to timeout after waiting \S+ at plugin (?:GangScheduling|Coscheduling)`), "find out why the other pods of its group are not scheduled; it is tried again with them", lasting},
-	{compile(`had no available disk`), "another pod on these nodes uses the same disk; wait until it ends, or use another volume", lasting},
-	{compile(`ReadWriteOncePod`), "another pod uses its claim; stop that pod, or use another claim", lasting},
+var schedulingAdvice = []rule{
+	{name: "insufficient-resource", problem: passing,
+		text:   insufficient,
+		advice: "request less ${1} in resources, or wait until more is available"},
+	{name: "node-leaving", problem: passing, namesTaint: true,
+		text:   leavingNode,
+		advice: "the cluster removes these nodes; wait until others can take the pod"},
+	{name: "fargate-profile-mismatch", problem: lasting, namesTaint: true,
+		text:   fargateNode,
+		advice: "the Fargate profiles of the cluster do not select the pod; ask the cluster's administrator for a profile or for other nodes"},
+	{name: "fargate-claim-not-bound", problem: lasting,
+		text:   compile(`not supported on Fargate: .*PVC (\S+) not bound`),
+		advice: `wait until claim "${1}" is bound; its Events say why it is not`},
+	{name: "fargate-not-supported", problem: lasting,
+		text:   compile(`not supported on Fargate`),
+		advice: "remove what Fargate does not support, or run the pod on other nodes"},
+	{name: "fargate-not-in-zone", problem: lasting,
+		text:   compile(`Fargate is not supported in`),
+		advice: "select other nodes, or ask the cluster's administrator for a Fargate profile in another zone"},
+	{name: "node-uninitialized", problem: passing, namesTaint: true,
+		text:   uninitialized,
+		advice: "ask the cluster's administrator to check that the cloud-controller-manager runs and has access to the cloud: it removes the taint ${1} of new nodes"},
+	{name: "node-agent-not-ready", problem: passing, namesTaint: true,
+		text:   agentNotReady,
+		advice: "ask the cluster's administrator to check the agent on the nodes, which removes the taint ${1} when it runs"},
+	{name: "node-problem-taint", problem: passing, namesTaint: true,
+		text:   nodeProblem,
+		advice: "wait until the nodes are ready and not under pressure, or ask the cluster's administrator to repair them"},
+	{name: "unnamed-taint", problem: passing,
+		text:   compile(`untolerated taint\(s\)`),
+		advice: "if nodes are not ready or under pressure, wait; if a taint reserves them, ask the cluster's administrator whether the pod may run there"},
+	{name: "taint", problem: passing,
+		text:   compile(`untolerated taint \{|taints? that the pod didn't tolerate`),
+		advice: "add tolerations for the nodes' taints, or let the pod run on other nodes"},
+	{name: "resource-claims-not-allocated", problem: lasting,
+		text:   compile(`cannot allocate all claims`),
+		advice: "check the device classes and selectors of its ResourceClaims, or wait until a device is free"},
+	{name: "device-class-not-found", problem: lasting,
+		text:   compile(`device class (\S+) does not exist`),
+		advice: `use another DeviceClass than "${1}" in the ResourceClaim`},
+	{name: "resource-claim-being-deleted", problem: lasting,
+		text:   compile(`resourceclaim "([^"]+)" is being deleted`),
+		advice: `wait until ResourceClaim "${1}" is deleted, and create it again`},
+	{name: "resource-claim-not-found", problem: lasting,
+		text:   compile(`resourceclaim\S* "([^"]+)" not found`),
+		advice: `create ResourceClaim "${1}", or correct its name`},
+	{name: "claim-not-created-yet", problem: lasting,
+		text:   compile(`waiting for (?:dynamic resource|ephemeral volume) controller|ResourceClaim not created yet`),
+		advice: administratorLater},
+	{name: "resource-claim-in-progress", problem: lasting,
+		text:   compile(`resource claim \S+ is in the process of being allocated|is currently being updated`),
+		advice: "wait for the next attempt"},
+	{name: "resource-claim-feature-disabled", problem: lasting,
+		text:   compile(`resource claim .* feature is disabled`),
+		advice: "remove from the ResourceClaim what needs this feature, or ask the cluster's administrator to enable it"},
+	{name: "resource-claim-selector-fails", problem: lasting,
+		text:   compile(`claim (\S+): selector #\d+ on device`),
+		advice: "correct the CEL selectors of ResourceClaim ${1}"},
+	{name: "device-class-selector-fails", problem: lasting,
+		text:   compile(`class (\S+): selector #\d+ on device`),
+		advice: "ask the cluster's administrator to correct the CEL selectors of DeviceClass ${1}"},
+	{name: "resource-claim-too-large", problem: lasting,
+		text:   compile(`exceeds the claim limit`),
+		advice: "request fewer devices in the ResourceClaim, or use several"},
+	{name: "storage-class-not-found-by-scheduler", problem: lasting,
+		text:   compile(`failed to find storage class "([^"]+)"`),
+		advice: "use an existing StorageClass in the claim; the cluster's administrator knows which ones exist"},
+	{name: "extender-fails", problem: lasting,
+		text:   compile(`filter with extender at URL|^(?:, |; )*Post `),
+		advice: "wait; if the problem persists, ask the cluster's administrator to check the extender of the scheduler"},
+	{name: "gang-min-available", problem: lasting,
+		text:   compile(`minAvailable is satisfied`),
+		advice: "find out why the other pods of its group are not scheduled; it is tried again with them"},
+	{name: "gang-siblings-missing", problem: lasting,
+		text:   compile(`cannot find enough sibling pods`),
+		advice: "create the other pods of its PodGroup, or lower minMember"},
+	{name: "gang-failed-recently", problem: lasting,
+		text:   compile(`(?i:podGroup) \S+ (?:failed recently|gets rejected)`),
+		advice: "find out why the other pods of its group are not scheduled; it is tried again with them"},
+	{name: "elastic-quota-exceeded", problem: lasting,
+		text:   compile(`ElasticQuota \S+ is more than`),
+		advice: "end other pods of the namespace, or ask the cluster's administrator for a larger ElasticQuota"},
+	{name: "numa-not-aligned", problem: lasting,
+		text:   compile(`cannot align pod|missing NUMA resources`),
+		advice: "request less, or wait until a node has more"},
+	{name: "insufficient-devices", problem: lasting,
+		text:   compile(`Insufficient \w+ devices`),
+		advice: "request fewer devices, or wait until one is free"},
+	{name: "node-load-too-high", problem: passing,
+		text:   compile(`usage exceed threshold`),
+		advice: "wait until the load of the nodes is lower"},
+	{name: "no-reservation-matches", problem: lasting,
+		text:   compile(`no reservations match`),
+		advice: "correct the reservation affinity of the pod"},
+	{name: "queue-quota-exceeded", problem: lasting,
+		text:   compile(`queue quota has been exceed`),
+		advice: "wait until other pods of the queue end, or ask the cluster's administrator for a larger quota of the queue"},
+	{name: "queue-resources-pending", problem: lasting,
+		text:   compile(`pending for the requested resources`),
+		advice: "request less in resources, or wait until more is available"},
+	{name: "queue-rejects", problem: lasting,
+		text:   compile(`is rejected by the scheduler`),
+		advice: "check the queue that the pod names, or ask the cluster's administrator"},
+	{name: "scheduler-node-affinity", problem: lasting,
+		text:   compile(`scheduler-enforced node affinity`),
+		advice: "ask the cluster's administrator, whose configuration of the scheduler excludes these nodes"},
+	{name: "node-affinity-terms-conflict", problem: lasting,
+		text:   compile(`pod affinity terms conflict`),
+		advice: "correct matchFields in the pod's nodeAffinity: they exclude each other"},
+	{name: "resource-claim-other", problem: lasting,
+		text:   compile(`resourceclaim|resource claim`),
+		advice: "check the pod's ResourceClaims, or ask the cluster's administrator"},
+	{name: "no-matching-volume", problem: lasting,
+		text:   compile(`didn't find available persistent volumes`),
+		advice: "use a storage class that provisions volumes, or ask the cluster's administrator for a matching PersistentVolume"},
+	{name: "insufficient-storage", problem: lasting,
+		text:   compile(`enough free storage`),
+		advice: "request less storage, or wait until a node has more"},
+	{name: "node-name-differs", problem: lasting,
+		text:   compile(`requested node name`),
+		advice: "correct nodeName"},
+	{name: "volume-lost", problem: lasting,
+		text:   compile(`non-existent pv`),
+		advice: "use another claim, or ask the cluster's administrator to restore the missing PersistentVolume"},
+	{name: "node-selector-mismatch", problem: lasting,
+		text:   compile(`node affinity/selector|didn't match node selector`),
+		advice: "correct nodeSelector and affinity, or ask the cluster's administrator for the labels of the nodes"},
+	{name: "existing-anti-affinity", problem: lasting,
+		text:   compile(`existing pods anti-affinity`),
+		advice: "the podAntiAffinity of running pods excludes it; wait until they end, or change their labels or its own"},
+	{name: "anti-affinity", problem: lasting,
+		text:   compile(`anti-affinity`),
+		advice: "run fewer replicas, or relax its podAntiAffinity"},
+	{name: "pod-affinity", problem: lasting,
+		text:   compile(`pod affinity`),
+		advice: "start the pods that its podAffinity requires, or relax it"},
+	{name: "topology-label-missing", problem: lasting,
+		text:   compile(`topology spread constraints \(missing required label\)`),
+		advice: "use a topologyKey in topologySpreadConstraints that the nodes have as a label"},
+	{name: "topology-spread", problem: lasting,
+		text:   compile(`topology spread`),
+		advice: "wait for free capacity in the other topology domains, or relax topologySpreadConstraints"},
+	{name: "host-port-taken", problem: lasting,
+		text:   compile(`free ports`),
+		advice: "use another hostPort, or none"},
+	{name: "too-many-pods", problem: passing,
+		text:   compile(`Too many pods`),
+		advice: "wait until other pods end"},
+	{name: "node-cordoned", problem: passing,
+		text:   compile(`were unschedulable|had unknown conditions`),
+		advice: "wait until nodes are schedulable again"},
+	{name: "volume-affinity", problem: lasting,
+		text:   volumeAffinity,
+		advice: "no suitable node can use its volume; change the pod's placement, or use another volume"},
+	{name: "volume-count-reached", problem: passing,
+		text:   compile(`volume count`),
+		advice: "wait until a node can attach another volume"},
+	{name: "csi-driver-missing-on-node", problem: passing,
+		text:   compile(`CSI driver is not installed on the node`),
+		advice: "wait until the storage driver runs on the nodes; if the problem persists, ask the cluster's administrator"},
+	{name: "gang-min-count", problem: lasting,
+		text:   compile(`minCount pods from a gang`),
+		advice: "wait until the other pods of its PodGroup exist; the group's minCount must not exceed their number"},
+	{name: "pod-group-not-found", problem: lasting,
+		text:   compile(`pod group "([^"]+)" to appear`),
+		advice: `create PodGroup "${1}", or correct its name`},
+	{name: "node-features-missing", problem: lasting,
+		text:   compile(`required features`),
+		advice: "select nodes with a newer kubelet, or remove what needs newer features"},
+	{name: "device-allocation-timeout", problem: lasting,
+		text:   compile(`timed out trying to allocate devices`),
+		advice: "wait for the next attempt; if the problem persists, simplify the pod's ResourceClaims"},
+	{name: "gang-tasks-unschedulable", problem: lasting,
+		text:   compile(`tasks in gang unschedulable`),
+		advice: "find out why the other pods of its group are not scheduled; it is tried again with them"},
+	{name: "waits-for-preemption", problem: lasting,
+		text:   compile(`waiting for the preemption`),
+		advice: "wait until the pods that it replaces have ended"},
+	{name: "device-binding-fails", problem: lasting,
+		text:   compile(`device binding (?:timeout|failed)`),
+		advice: "wait for the next attempt; if the problem persists, ask the cluster's administrator to check the driver of its ResourceClaims"},
+	{name: "gang-permit-timeout", problem: lasting,
+		text:   compile(`rejected due to timeout after waiting \S+ at plugin (?:GangScheduling|Coscheduling)`),
+		advice: "find out why the other pods of its group are not scheduled; it is tried again with them"},
+	{name: "disk-conflict", problem: lasting,
+		text:   compile(`had no available disk`),
+		advice: "another pod on these nodes uses the same disk; wait until it ends, or use another volume"},
+	{name: "claim-read-write-once-pod", problem: lasting,
+		text:   compile(`ReadWriteOncePod`),
+		advice: "another pod uses its claim; stop that pod, or use another claim"},
 }
 
 var (
@@ -115,8 +234,6 @@ var (
 		`aws-node-termination-handler/|cloud\.google\.com/impending-node-termination)[^}]*\}`)
 	// fargateNode matches the taint of the nodes of AWS Fargate, which take only pods that a profile selects.
 	fargateNode = compile(`untolerated taint \{eks\.amazonaws\.com/compute-type: fargate\}`)
-	// ofTaints match taints that only Kubernetes, clouds and autoscalers set, by their names.
-	ofTaints = []*pattern{leavingNode, uninitialized, agentNotReady, nodeProblem, fargateNode}
 	// controlPlane matches the nodes of the control plane, which take no pods of users.
 	controlPlane = compile(`(?:^|, )\d+ node\(s\) had untolerated taint \{node-role\.kubernetes\.io/(?:control-plane|master)[^}]*\}`)
 )
@@ -162,19 +279,20 @@ func schedulingAdviceFor(nodes, note string, exceeded []string) string {
 }
 
 // adviceIn returns the advice for those of the obstacles that a text contains.
-func adviceIn(text string, obstacles []obstacle) []string {
+func adviceIn(text string, obstacles []rule) []string {
 	const most = 3
 	hidden := words(text)
 	var advice []string
-	for _, a := range obstacles {
-		in := hidden
-		if slices.Contains(ofTaints, a.text) {
+	for i := range obstacles {
+		a, in := &obstacles[i], hidden
+		if a.namesTaint {
 			in = text
 		}
 		all := a.text.FindAllStringSubmatchIndex(in, -1)
 		if all == nil {
 			continue
 		}
+		a.applied()
 		if advice = append(advice, string(a.text.ExpandString(nil, a.advice, text, all[0]))); len(advice) == most {
 			break
 		}
@@ -185,15 +303,18 @@ func adviceIn(text string, obstacles []obstacle) []string {
 	return advice
 }
 
+// allObstacles are those of the scheduler.
+var allObstacles = slices.Concat(excluding, schedulingAdvice)
+
 // lastingObstacles returns the obstacles in the sentence of a cause that are not passing. It returns
 // the sentence if it contains no known obstacle.
 func lastingObstacles(sentence string) string {
 	known := false
 	var remaining []string
-	for _, a := range slices.Concat(excluding, schedulingAdvice) {
+	for _, a := range allObstacles {
 		text := a.text.FindString(sentence)
 		known = known || text != ""
-		if text != "" && a.kind == lasting {
+		if text != "" && a.problem == lasting {
 			remaining = append(remaining, text)
 		}
 	}

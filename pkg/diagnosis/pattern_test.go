@@ -61,8 +61,9 @@ func TestAPatternMatchesAsItsRegularExpression(t *testing.T) {
 			lines = append(lines, strings.Trim(text, `'"`))
 		}
 	}
-	literal, all := 0, rulesOfAll()
-	for i, p := range all {
+	literal, all := 0, allRules()
+	for i, r := range all {
+		p := r.text
 		parsed, err := syntax.Parse(p.String(), syntax.Perl)
 		if err != nil {
 			t.Fatal(err)

@@ -70,10 +70,14 @@ var missingClaims = []struct {
 
 // claimRules match the Events about a claim that a controller cannot create for a pod.
 var claimRules = []rule{
-	{compile(`^ephemeral volume (\S+): PVC \S+/(\S+) was not created for pod`),
-		`its ephemeral volume "${1}" needs the name of claim "${2}", which exists already`, "rename the volume, or delete that claim", false},
-	{compile(`^PodResourceClaim (\S+): resource claim template ("[^"]+"): .* not found`),
-		`ResourceClaimTemplate ${2} of its resource claim "${1}" does not exist`, "create it, or correct its name", false},
+	{name: "ephemeral-claim-exists", problem: lasting,
+		text:    compile(`^ephemeral volume (\S+): PVC \S+/(\S+) was not created for pod`),
+		message: `its ephemeral volume "${1}" needs the name of claim "${2}", which exists already`,
+		advice:  "rename the volume, or delete that claim"},
+	{name: "resource-claim-template-not-found", problem: lasting,
+		text:    compile(`^PodResourceClaim (\S+): resource claim template ("[^"]+"): .* not found`),
+		message: `ResourceClaimTemplate ${2} of its resource claim "${1}" does not exist`,
+		advice:  "create it, or correct its name"},
 }
 
 // createdFor matches the error of the API server in such an Event.
@@ -150,10 +154,16 @@ func (s *podView) lastOfScheduler() *Event {
 var karpenterDetails = compile(`, [^ ,;]+=[^;]*, resources=\{[^}]*\}|, daemonset overhead=\{[^}]*\}| and requirements [^;]*`)
 
 // karpenterAdvice are the obstacles that only Karpenter names. One of them can hold for some NodePools only.
-var karpenterAdvice = []obstacle{
-	{compile(`incompatible requirements|does not have known values`), "check nodeSelector and affinity, which can exclude all NodePools", lasting},
-	{compile(`unsatisfiable topology constraint`), "relax topologySpreadConstraints or podAntiAffinity", lasting},
-	{compile(`m vs M typo`), "correct the unit of the CPU request: m is a thousandth, and M a million", lasting},
+var karpenterAdvice = []rule{
+	{name: "karpenter-requirements-incompatible", problem: lasting,
+		text:   compile(`incompatible requirements|does not have known values`),
+		advice: "check nodeSelector and affinity, which can exclude all NodePools"},
+	{name: "karpenter-topology-unsatisfiable", problem: lasting,
+		text:   compile(`unsatisfiable topology constraint`),
+		advice: "relax topologySpreadConstraints or podAntiAffinity"},
+	{name: "karpenter-cpu-unit", problem: lasting,
+		text:   compile(`m vs M typo`),
+		advice: "correct the unit of the CPU request: m is a thousandth, and M a million"},
 }
 
 // onFargate matches what the scheduler of AWS Fargate writes about a pod that it does not run.

@@ -118,20 +118,6 @@ func shorten(text string, limit int) string {
 // httpStatus precedes a status in an error of HTTP.
 const httpStatus = `(?i:\bstatus(?: ?code)?\b|statuscode|googleapi: error).*[ :=]`
 
-// rule maps a text of a component to a message and advice. Both may use the submatches of
-// the expression (${1}).
-type rule struct {
-	text            *pattern
-	message, advice string
-	transient       bool
-}
-
-// explanation is the result of a rule.
-type explanation struct {
-	message, advice string
-	transient       bool
-}
-
 // names matches the names in a text of a component. Its first group matches words that look like
 // names. The other groups are names that only the words around them show.
 var names = compile(strings.Join([]string{
@@ -193,46 +179,6 @@ func chain(hidden string) []int {
 	}
 	slices.Reverse(starts)
 	return starts
-}
-
-// explain returns the result of the rule if it matches hidden, which is the text without names.
-// limit is that of the message, in bytes.
-func (r *rule) explain(text, hidden string, limit int) (explanation, bool) {
-	at := r.text.FindStringSubmatchIndex(hidden)
-	if at == nil {
-		return explanation{}, false
-	}
-	expand := func(template string) string { return string(r.text.ExpandString(nil, template, text, at)) }
-	return explanation{shorten(expand(r.message), limit), excerpt(expand(r.advice)), r.transient}, true
-}
-
-// match returns the result of the first rule that matches the innermost error of the text, or else
-// the errors around it. Rules do not see the names in the text, but can quote them.
-func match(rules []rule, text string) (explanation, bool) {
-	hidden := words(text)
-	for _, start := range chain(hidden) {
-		for _, r := range rules {
-			if found, ok := r.explain(text[start:], hidden[start:], maxQuoted); ok {
-				return found, true
-			}
-		}
-	}
-	return explanation{}, false
-}
-
-// matchCodes is match for rules that can match the codes of gRPC. The result contains none.
-func matchCodes(rules []rule, text string) (explanation, bool) {
-	r, ok := match(rules, stripOtherNoise(text))
-	r.message = rpcError.ReplaceAllString(r.message, "")
-	return r, ok
-}
-
-// matchOr is match with a fallback: the text itself with the given advice.
-func matchOr(rules []rule, text, advice string) explanation {
-	if r, ok := match(rules, text); ok {
-		return r
-	}
-	return explanation{message: usefulEnd(text), advice: advice}
 }
 
 // usefulEnd is excerpt for an error that no rule matches. If the text is too long, it leaves out

@@ -35,10 +35,10 @@ func TestWordsHidesNames(t *testing.T) {
 
 func TestMatchPrefersTheInnermostError(t *testing.T) {
 	rules := []rule{
-		{compile(`authorize`), "denied", "", false},
-		{compile(`code = Aborted`), "aborted", "", false},
-		{compile(`mkdir (\S+): no space`), "no space for ${1}", "", false},
-		{compile(`timeout|no space`), "late", "", false},
+		{text: compile(`authorize`), message: "denied"},
+		{text: compile(`code = Aborted`), message: "aborted"},
+		{text: compile(`mkdir (\S+): no space`), message: "no space for ${1}"},
+		{text: compile(`timeout|no space`), message: "late"},
 	}
 	for name, tc := range map[string]struct{ text, want string }{
 		"one error":                  {`cannot authorize`, "denied"},
