@@ -69,6 +69,12 @@ type state struct {
 	MemoryLimit    string              `json:"memoryLimit,omitempty"`
 	PodMemoryLimit string              `json:"podMemoryLimit,omitempty"`
 	NodesHave      corev1.ResourceList `json:"nodesHave,omitempty"`
+	Requests       corev1.ResourceList `json:"requests,omitempty"`
+	// VolumeZone is the zone of the volume that the pod mounts. NodesIn are the zones with a node, and
+	// CordonedIn the zone with a cordoned node.
+	VolumeZone string   `json:"volumeZone,omitempty"`
+	NodesIn    []string `json:"nodesIn,omitempty"`
+	CordonedIn string   `json:"cordonedIn,omitempty"`
 
 	Want *want `json:"want,omitempty"`
 	// Before is what the diagnosis said before the state was added. It is empty if that was right, or
@@ -241,6 +247,16 @@ func (s *state) workload() Workload {
 	}
 	w.Pods = pods(newPod(s.changes()...))
 	w.Events = s.events()
+	if s.VolumeZone != "" {
+		w.Volumes = volumesIn(s.VolumeZone)
+		mounting("home")(w.Pods[0])
+		for _, zone := range s.NodesIn {
+			w.Nodes.Places = append(w.Nodes.Places, nodeIn(zone, false))
+		}
+		if s.CordonedIn != "" {
+			w.Nodes.Places = append(w.Nodes.Places, nodeIn(s.CordonedIn, true))
+		}
+	}
 	return w
 }
 
@@ -297,6 +313,9 @@ func (s *state) describe(p *corev1.Pod) {
 	}
 	if s.PodMemoryLimit != "" {
 		p.Spec.Resources = &corev1.ResourceRequirements{Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse(s.PodMemoryLimit)}}
+	}
+	if s.Requests != nil {
+		p.Spec.Containers[0].Resources.Requests = s.Requests
 	}
 	p.Spec.SchedulerName = s.SchedulerName
 	if s.ResourceClaim != "" {

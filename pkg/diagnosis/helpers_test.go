@@ -262,3 +262,17 @@ func nodes(total int, cpu, memory string) *Nodes {
 }
 
 func pods(p ...*corev1.Pod) []*corev1.Pod { return p }
+
+// volumesIn returns the volume of claim home, in a zone.
+func volumesIn(zone string) []*corev1.PersistentVolume {
+	v := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv-1"}}
+	v.Spec.ClaimRef = &corev1.ObjectReference{Namespace: "shop", Name: "home"}
+	v.Spec.NodeAffinity = &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{
+		{Key: corev1.LabelTopologyZone, Operator: corev1.NodeSelectorOpIn, Values: []string{zone}},
+	}}}}}
+	return []*corev1.PersistentVolume{v}
+}
+
+func nodeIn(zone string, cordoned bool) NodePlace {
+	return NodePlace{Name: "node-a", Labels: map[string]string{corev1.LabelTopologyZone: zone}, Cordoned: cordoned}
+}

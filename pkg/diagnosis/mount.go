@@ -36,7 +36,7 @@ var mountRules = []rule{
 		message: `volume "${1}" cannot be attached: Secret ${2} of its storage driver does not exist`,
 		advice:  "ask the cluster's administrator to create it"},
 	{name: "filesystem-differs", problem: lasting,
-		text:    compile(namesVolume + `.*already formatted with different filesystem: .*current=(\w+), new:(\w+)`),
+		text:    compile(namesVolume + `.*already formatted with different filesystem: .*current=(\w+), \w+:(\w+)`),
 		message: `volume "${1}" cannot be mounted: its file system is ${2}, and its StorageClass requires ${3}`,
 		advice:  "use a StorageClass whose file system is ${2}, or delete the claim if you do not need its files"},
 	{name: "staging-path-stale", problem: passing,

@@ -12,19 +12,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// allRules returns every rule of every stage.
-func allRules() []*rule {
-	var all []*rule
-	for _, s := range stages {
-		for _, rules := range s.tables {
-			for i := range rules {
-				all = append(all, &rules[i])
-			}
-		}
-	}
-	return all
-}
-
 // samples returns texts that match the expression. Each alternative is in one of them.
 func samples(re *syntax.Regexp) []string {
 	switch re.Op {
@@ -112,7 +99,7 @@ func group(texts []string, by string) []string {
 // components write themselves and looks like a name.
 var namesIn = regexp.MustCompile(`(\bi/o\b|metadata\.labels|fork/exec|/sbin/mount|username/password|affinity/selector|\d+/\d+ nodes|Insufficient \S+|mount\.nfs|set in config\.json|postIpamFailure "[^"]*"|"kube-root-ca\.crt"|/proc/sys\b|"message": "[^"]*"|"error":"(?:[^"\\]|\\.)*"|[a-z.]+k8s\.io\b|/sys/fs/cgroup\b|` +
 	`taint \{(?:node\.|karpenter|ToBeDel|Deletion|startup|node-role|aws-node-term|cloud\.google\.com/imp|eks\.amazonaws|[^}]*agent-not-ready)[^}]*\}|requested: .*|\S+=\d+\S*|Error: "rpc.*|` +
-	`plugin "VolumeBinding"|uid:\S+|reason:\w+|message:\w+|objectType:\w+|objectName:\w+|time="[^"]*" level=\w+ msg="(?:[^"\\]|\\.)*"|\{"\w+": \{"code": \d+|RawError: .*)|` +
+	`plugin "VolumeBinding"|uid:\S+|reason:\w+|message:\w+|objectType:\w+|objectName:\w+|new:\w+|dial tcp [0-9.:]+|time="[^"]*" level=\w+ msg="(?:[^"\\]|\\.)*"|\{"\w+": \{"code": \d+|RawError: .*)|` +
 	`\\?"[^"\\]*\\?"|'[a-z][^' ]*'|` + "`[^`]+`" + `|\S*[/@]\S*|\b[a-z0-9-]+(?:[.:][a-zA-Z0-9-]+)+|taint \{[^}]+\}|` +
 	`\b(?:lookup|reading manifest|CSINode|driver name|in namespace|getting secret|getting snapshot|by Name|for quota:|config key:|find key|find user|PriorityClass with name|source snapshot) [a-z][a-z0-9-]*\b|` +
 	`volumes=\[[a-z]+\]|user \([a-z]+\)`)

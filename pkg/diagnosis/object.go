@@ -231,7 +231,7 @@ var scalingRules = []rule{
 		message: "the operator of KEDA does not answer",
 		advice:  administratorLater},
 	{name: "keda-metric-fails", problem: passing,
-		text:    compile(`error when getting metric values metric:(\S+) encountered error`),
+		text:    compile(`error when getting metric values \w+:(\S+) encountered error`),
 		message: `KEDA cannot get metric "$1"`,
 		advice:  "see the Events of the ScaledObject (kubectl describe scaledobject)"},
 	{name: "scaling-no-ready-metrics", problem: passing,

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"unicode/utf8"
 )
 
 // pattern is a regular expression that is compiled when a text first contains one of its literals.
@@ -15,9 +16,50 @@ type pattern struct {
 	expression string
 	parsing    sync.Once
 	// literals are texts. Each match contains one of them. There are none if that is not known.
-	literals  []string
+	literals  []literal
 	compiling sync.Once
 	compiled  *regexp.Regexp
+}
+
+// literal is a text that a pattern requires. If fold is set, it is in lower case, and its case does not
+// matter.
+type literal struct {
+	text string
+	fold bool
+}
+
+// in reports whether a text contains the literal. Letters outside of ASCII can be the other case of one
+// in ASCII, so that it does not rule out a text with them.
+func (l literal) in(text string) bool {
+	if !l.fold {
+		return strings.Contains(text, l.text)
+	}
+	for i := range len(text) {
+		if text[i] >= utf8.RuneSelf || lower(text[i]) == l.text[0] && hasFolded(text[i:], l.text) {
+			return true
+		}
+	}
+	return false
+}
+
+// hasFolded reports whether a text begins with another one, which is in lower case.
+func hasFolded(text, begin string) bool {
+	if len(text) < len(begin) {
+		return false
+	}
+	for i := range len(begin) {
+		if lower(text[i]) != begin[i] {
+			return false
+		}
+	}
+	return true
+}
+
+func lower(c byte) byte {
+	if c >= 'A' && c <= 'Z' {
+		return c - 'A' + 'a'
+	}
+	return c
 }
 
 // compile returns a pattern. Like regexp.MustCompile, it is for constants: the first use of an invalid one panics.
@@ -34,7 +76,7 @@ func (p *pattern) regexp() *regexp.Regexp {
 // mayMatch reports whether a text contains a literal that each match contains.
 func (p *pattern) mayMatch(text string) bool {
 	p.parsing.Do(func() { p.literals = literalsOf(p.expression) })
-	return len(p.literals) == 0 || slices.ContainsFunc(p.literals, func(literal string) bool { return strings.Contains(text, literal) })
+	return len(p.literals) == 0 || slices.ContainsFunc(p.literals, func(l literal) bool { return l.in(text) })
 }
 
 // The methods of regexp.Regexp that the package uses.
@@ -104,7 +146,7 @@ func (p *pattern) ExpandString(expanded []byte, template, text string, match []i
 }
 
 // literalsOf returns texts. Each match of an expression contains one of them.
-func literalsOf(expression string) []string {
+func literalsOf(expression string) []literal {
 	parsed, err := syntax.Parse(expression, syntax.Perl)
 	if err != nil {
 		return nil
@@ -113,17 +155,19 @@ func literalsOf(expression string) []string {
 }
 
 // requiredBy returns the literals of a part of an expression. It returns none if a match may contain
-// no literal, or may differ in case.
-func requiredBy(part *syntax.Regexp) []string {
+// no literal.
+func requiredBy(part *syntax.Regexp) []literal {
 	switch part.Op { //nolint:exhaustive // the others require no literal
 	case syntax.OpLiteral:
-		if part.Flags&syntax.FoldCase == 0 {
-			return []string{string(part.Rune)}
+		text, fold := string(part.Rune), part.Flags&syntax.FoldCase != 0
+		if fold {
+			text = strings.ToLower(text)
 		}
+		return []literal{{text, fold}}
 	case syntax.OpCapture, syntax.OpPlus:
 		return requiredBy(part.Sub[0])
 	case syntax.OpConcat:
-		var best []string
+		var best []literal
 		for _, sub := range part.Sub {
 			if found := requiredBy(sub); shortest(found) > shortest(best) {
 				best = found
@@ -131,7 +175,7 @@ func requiredBy(part *syntax.Regexp) []string {
 		}
 		return best
 	case syntax.OpAlternate:
-		var all []string
+		var all []literal
 		for _, sub := range part.Sub {
 			found := requiredBy(sub)
 			if len(found) == 0 {
@@ -144,10 +188,10 @@ func requiredBy(part *syntax.Regexp) []string {
 	return nil
 }
 
-// shortest returns the length of the shortest text, or zero.
-func shortest(texts []string) int {
-	if len(texts) == 0 {
+// shortest returns the length of the shortest literal, or zero.
+func shortest(literals []literal) int {
+	if len(literals) == 0 {
 		return 0
 	}
-	return len(slices.MinFunc(texts, func(a, b string) int { return len(a) - len(b) }))
+	return len(slices.MinFunc(literals, func(a, b literal) int { return len(a.text) - len(b.text) }).text)
 }

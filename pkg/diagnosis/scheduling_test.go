@@ -37,16 +37,8 @@ func TestSchedulingCauses(t *testing.T) {
 		p.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "kueue.x-k8s.io/admission"}, {Name: "example.com/approval"}}
 	}
 	const elsewhere = "0/2 nodes are available: 2 node(s) didn't match PersistentVolume's node affinity. preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling."
-	volumesIn := func(zone string) []*corev1.PersistentVolume {
-		v := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv-1"}}
-		v.Spec.ClaimRef = &corev1.ObjectReference{Namespace: "shop", Name: "home"}
-		v.Spec.NodeAffinity = &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{
-			{Key: corev1.LabelTopologyZone, Operator: corev1.NodeSelectorOpIn, Values: []string{zone}},
-		}}}}}
-		return []*corev1.PersistentVolume{v}
-	}
 	placed := func(zone string, cordoned bool) *Nodes {
-		return &Nodes{Total: 1, Places: []NodePlace{{Name: "node-a", Labels: map[string]string{corev1.LabelTopologyZone: zone}, Cordoned: cordoned}}}
+		return &Nodes{Total: 1, Places: []NodePlace{nodeIn(zone, cordoned)}}
 	}
 	gpus := func(n string) change {
 		return func(p *corev1.Pod) {

@@ -96,7 +96,7 @@ var provisioningRules = []rule{
 		message: "it requests ${1} bytes, and its data source has ${2}",
 		advice:  "request ${2} in resources.requests.storage"},
 	{name: "data-source-size-differs", problem: lasting,
-		text:    compile(`^volume size is not matching`),
+		text:    compile(`volume size is not matching`),
 		message: "its size differs from that of its data source",
 		advice:  "request the size of the data source"},
 	{name: "file-server-denies", problem: lasting,
