@@ -2,15 +2,18 @@ package diagnosis
 
 import (
 	"bytes"
+	"cmp"
 	"flag"
 	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
+	"regexp"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	batchv1 "k8s.io/api/batch/v1"
@@ -23,7 +26,10 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-var update = flag.Bool("update", false, "write the present causes into testdata/corpus: review each of them")
+var (
+	update = flag.Bool("update", false, "write the causes of new states into testdata/corpus, and print them: review each of them")
+	accept = flag.String("change", "", "with -update, a regular expression: also write the causes of states with such a name if they have changed")
+)
 
 // state is one state of the corpus: what a component writes, and the cause that the
 // diagnosis must find. Most states have one input.
@@ -54,7 +60,7 @@ type state struct {
 	// Create is the error of the API server when a StatefulSet creates the pod.
 	Create string `json:"create,omitempty"`
 	// Object is a Deployment, Job, HorizontalPodAutoscaler or PodDisruptionBudget. If Event is set,
-	// it is the object that this Event regards. Without Want, the object itself shows no cause.
+	// it is the object that this Event regards. With NoCause, the object itself shows no cause.
 	Object map[string]any `json:"object,omitempty"`
 	Event  *text          `json:"event,omitempty"`
 	// InitRunning, Unreachable and Gated are states of the pod without a text.
@@ -76,7 +82,9 @@ type state struct {
 	NodesIn    []string `json:"nodesIn,omitempty"`
 	CordonedIn string   `json:"cordonedIn,omitempty"`
 
-	Want *want `json:"want,omitempty"`
+	// Want is nil for a new state, and with NoCause.
+	Want    *want `json:"want,omitempty"`
+	NoCause bool  `json:"noCause,omitempty"`
 	// Before is what the diagnosis said before the state was added. It is empty if that was right, or
 	// if it is not recorded.
 	Before string `json:"before,omitempty"`
@@ -109,10 +117,9 @@ type want struct {
 const sizeVariable = "BONGSU_TEST_SIZE"
 
 func TestEveryStateOfTheCorpusHasTheRightCause(t *testing.T) {
-	const fewest = 150
-	files, err := filepath.Glob("testdata/corpus/*.yaml")
-	if err != nil {
-		t.Fatal(err)
+	const fewest = 900
+	if *accept != "" && !*update {
+		t.Fatal("-change has no effect without -update: set both")
 	}
 	names := 80
 	if all := len(hostileNames()); os.Getenv(sizeVariable) != "" {
@@ -121,14 +128,16 @@ func TestEveryStateOfTheCorpusHasTheRightCause(t *testing.T) {
 		t.Attr("summary", fmt.Sprintf("%d of %d hostile names for each state, set %s=e2e for all", names, all, sizeVariable))
 	}
 	sum := 0
-	for _, file := range files {
+	for _, file := range corpusFiles(t) {
 		states := readCorpus(t, file)
 		sum += len(states)
+		written := false
 		for i := range states {
 			s := &states[i]
-			t.Run(strings.TrimSuffix(filepath.Base(file), ".yaml")+"/"+s.State, func(t *testing.T) { checkState(t, s, names) })
+			name := strings.TrimSuffix(filepath.Base(file), ".yaml") + "/" + s.State
+			t.Run(name, func(t *testing.T) { written = checkState(t, name, s, names) || written })
 		}
-		if *update {
+		if written {
 			writeCorpus(t, file, states)
 		}
 	}
@@ -137,22 +146,102 @@ func TestEveryStateOfTheCorpusHasTheRightCause(t *testing.T) {
 	}
 }
 
-// checkState checks the cause of a state, also with some hostile names.
-func checkState(t *testing.T, s *state, names int) {
+// checkState checks the cause of a state, also with some hostile names. With -update, it can set the cause
+// instead, and reports whether it did.
+func checkState(t *testing.T, name string, s *state, names int) (written bool) {
 	t.Helper()
 	var got *want
 	if cause := s.cause(t); cause != nil {
 		got = &want{cause.Reason, cause.Object.Kind + "/" + cause.Object.Name, cause.Sentence(), cause.Transient}
-	} else if s.Object == nil {
-		t.Fatal("no cause")
 	}
 	if *update {
-		s.Want = got
+		changed := s.setWant(name, got, regexp.MustCompile(cmp.Or(*accept, "^$")))
+		fmt.Print(changed)
+		written = changed != ""
 	}
-	if diff := cmp.Diff(s.Want, got); diff != "" {
-		t.Errorf("(-want +got)\n%s", diff)
+	if message := s.compare(name, got); message != "" {
+		t.Error(message)
 	}
 	checkRenamed(t, someHostileNames(t, names), func(change func(string) string) *Cause { return s.withTexts(change).cause(t) })
+	return written
+}
+
+// compare returns what is wrong with the cause of a state, or "".
+func (s *state) compare(name string, got *want) string {
+	switch {
+	case s.Want == nil && !s.NoCause:
+		return "the state has no cause yet: run the test with -update, and review what it prints"
+	case got == nil && s.Object == nil:
+		return "no cause"
+	}
+	if diff := gocmp.Diff(s.Want, got); diff != "" {
+		pattern := strings.ReplaceAll(regexp.QuoteMeta(name), "'", ".") // for a shell
+		return fmt.Sprintf("(-want +got)\n%s\nto accept it, run the test with: -update -change '^%s$'", diff, pattern)
+	}
+	return ""
+}
+
+// setWant sets the cause of a state that is new, or whose name matches. It returns what changed, or "".
+func (s *state) setWant(name string, got *want, names *regexp.Regexp) string {
+	isNew := s.Want == nil && !s.NoCause
+	if !isNew && !names.MatchString(name) || !isNew && reflect.DeepEqual(s.Want, got) || got == nil && s.Object == nil {
+		return ""
+	}
+	before := s.Want
+	s.Want, s.NoCause = got, got == nil
+	if isNew {
+		return fmt.Sprintf("%s:\n  + %v\n", name, got)
+	}
+	return fmt.Sprintf("%s:\n  - %v\n  + %v\n", name, before, got)
+}
+
+// String returns the cause as a line.
+func (w *want) String() string {
+	switch {
+	case w == nil:
+		return "no cause"
+	case w.MayPass:
+		return fmt.Sprintf("%s %s, may pass: %s", w.Object, w.Reason, w.Says)
+	}
+	return fmt.Sprintf("%s %s: %s", w.Object, w.Reason, w.Says)
+}
+
+func TestAnUpdateOfTheCorpusChangesOnlyWhatIsNewOrNamed(t *testing.T) {
+	old, other := &want{"Error", "Pod/nb-0", "it ended: look", false}, &want{"Unhealthy", "Pod/nb-0", "it is slow: wait", true}
+	job := map[string]any{"kind": "Job"}
+	for name, tc := range map[string]struct {
+		state   state
+		got     *want
+		names   string
+		want    *want
+		noCause bool
+		printed string
+		right   bool
+	}{
+		"new":                          {state{}, other, "^$", other, false, "a state:\n  + Pod/nb-0 Unhealthy, may pass: it is slow: wait\n", true},
+		"new, of an object, no cause":  {state{Object: job}, nil, "^$", nil, true, "a state:\n  + no cause\n", true},
+		"new, no cause":                {state{}, nil, "^$", nil, false, "", false},
+		"as before":                    {state{Want: old}, old, "state", old, false, "", true},
+		"changed":                      {state{Want: old}, other, "^$", old, false, "", false},
+		"changed, another is named":    {state{Want: old}, other, "^state", old, false, "", false},
+		"changed and named":            {state{Want: old}, other, "state$", other, false, "a state:\n  - Pod/nb-0 Error: it ended: look\n  + Pod/nb-0 Unhealthy, may pass: it is slow: wait\n", true},
+		"an object with a cause":       {state{Object: job, NoCause: true}, old, "^$", nil, true, "", false},
+		"an object with a named cause": {state{Object: job, NoCause: true}, old, "state", old, false, "a state:\n  - no cause\n  + Pod/nb-0 Error: it ended: look\n", true},
+		"a named cause that is lost":   {state{Want: old}, nil, "state", old, false, "", false},
+		"the named cause of an object": {state{Object: job, Want: old}, nil, "state", nil, true, "a state:\n  - Pod/nb-0 Error: it ended: look\n  + no cause\n", true},
+		"an object without, as before": {state{Object: job, NoCause: true}, nil, "state", nil, true, "", true},
+		"the lost cause of an object":  {state{Object: job, Want: old}, nil, "^$", old, false, "", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			printed := tc.state.setWant("a state", tc.got, regexp.MustCompile(tc.names))
+			if printed != tc.printed || tc.state.Want != tc.want || tc.state.NoCause != tc.noCause {
+				t.Errorf("printed %q, want %q; cause %v, want %v", printed, tc.printed, tc.state.Want, tc.want)
+			}
+			if message := tc.state.compare("a state", tc.got); (message == "") != tc.right {
+				t.Errorf("the test says %q", message)
+			}
+		})
+	}
 }
 
 // cause is what the diagnosis finds in the state.
