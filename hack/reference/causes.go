@@ -54,26 +54,50 @@ type knownObject struct {
 	}
 }
 
-// causesPage writes what components write in each state of the corpus, and what Bongsu says.
-func causesPage(w *bytes.Buffer) error {
-	fmt.Fprint(w, "# Causes\n\nThe tables show what the components of a cluster write when something does not run, and what Bongsu says. ",
-		"Each row is a test of `pkg/diagnosis`. Bongsu quotes a text that it does not know.\n\n",
-		"Names in the texts are examples: pod `nb-0`, container `notebook`, image `jupyter:1`, claim `home`, Deployment `web`.\n")
+// writeCauses writes a page for each file of the corpus, and a page that lists them.
+func writeCauses() error {
+	const dir = "docs/reference/causes"
+	if err := os.RemoveAll(dir); err != nil {
+		return err
+	}
+	var list bytes.Buffer
 	for _, t := range corpusTitles {
-		data, err := os.ReadFile(filepath.Join(corpus, t.file+".yaml"))
+		states, err := readStates(filepath.Join(corpus, t.file+".yaml"))
 		if err != nil {
 			return err
 		}
-		var states []knownState
-		if err := yaml.Unmarshal(data, &states); err != nil {
+		if err := writePage(filepath.Join(dir, t.file+".md"), causesPage(t.title, states)); err != nil {
 			return err
 		}
-		fmt.Fprintf(w, "\n## %s\n\n| state | component | what it writes | reason | what Bongsu says | can waiting help? |\n|---|---|---|---|---|---|\n", t.title)
+		fmt.Fprintf(&list, "| [%s](causes/%s.md) | %d |\n", t.title, t.file, len(states))
+	}
+	return writePage(dir+".md", func(w *bytes.Buffer) error {
+		fmt.Fprint(w, "# Causes\n\nThese pages show what the components of a cluster write when something does not run, and what Bongsu says. ",
+			"Bongsu quotes a text that it does not know.\n\n| what goes wrong | states |\n|---|---|\n", list.String())
+		return nil
+	})
+}
+
+func readStates(path string) (states []knownState, err error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	return states, yaml.Unmarshal(data, &states)
+}
+
+// causesPage returns a page with what components write in states of the corpus, and what Bongsu says.
+func causesPage(title string, states []knownState) func(*bytes.Buffer) error {
+	return func(w *bytes.Buffer) error {
+		fmt.Fprintf(w, "# %s\n\nThe table shows what components write, and what Bongsu says. Each row is a test of `pkg/diagnosis`. ", title)
+		fmt.Fprint(w, "[All causes](../causes.md) lists the other pages.\n\n",
+			"Names in the texts are examples: pod `nb-0`, container `notebook`, image `jupyter:1`, claim `home`, Deployment `web`.\n\n",
+			"| state | component | what it writes | reason | what Bongsu says | can waiting help? |\n|---|---|---|---|---|---|\n")
 		for i := range states {
 			writeState(w, &states[i])
 		}
+		return nil
 	}
-	return nil
 }
 
 func writeState(w *bytes.Buffer, s *knownState) {

@@ -28,7 +28,7 @@ func main() {
 func run(sets []string) error {
 	return errors.Join(
 		writePage("docs/reference/api.md", apiPage),
-		writePage("docs/reference/causes.md", causesPage),
+		writeCauses(),
 		writePage("docs/reference/cli.md", commandPage(cli.New(), cmd.New())),
 		writePage("docs/reference/permissions.md", permissionsPage(sets)),
 	)

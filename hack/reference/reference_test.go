@@ -117,6 +117,57 @@ func TestAMarkerHasTheReasonAboveIt(t *testing.T) {
 	}
 }
 
+func TestEachFileOfTheCorpusHasAPage(t *testing.T) {
+	files, err := filepath.Glob("../../" + corpus + "/*.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatal("no corpus: ", err)
+	}
+	titles := map[string]bool{}
+	for _, title := range corpusTitles {
+		titles[title.file] = true
+	}
+	for _, file := range files {
+		if !titles[strings.TrimSuffix(filepath.Base(file), ".yaml")] {
+			t.Errorf("corpusTitles has no title of %s", file)
+		}
+	}
+	if len(titles) != len(files) {
+		t.Errorf("%d titles, %d files", len(titles), len(files))
+	}
+}
+
+func TestAPageOfCausesHasARowForEachState(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "images.yaml")
+	const source = `
+- state: no such image
+  component: containerd
+  source: pull.go
+  waiting: {reason: ErrImagePull, message: "a|b: not found"}
+  want: {reason: ErrImagePull, says: "not found: check it", mayPass: true}
+- state: a healthy Job
+  component: controller-manager
+  source: job.go
+  noCause: true
+`
+	const want = "| no such image | containerd (`pull.go`) | ErrImagePull: a\\|b: not found | `ErrImagePull` | not found: check it | yes |\n" +
+		"| a healthy Job | controller-manager (`job.go`) |  | none | nothing: it is no failure, or the pods show the cause |  |\n"
+	if err := os.WriteFile(path, []byte(source), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	states, err := readStates(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var page bytes.Buffer
+	if err := causesPage("Images", states)(&page); err != nil {
+		t.Fatal(err)
+	}
+	_, rows, _ := strings.Cut(page.String(), "|---|---|---|---|---|---|\n")
+	if d := cmp.Diff(want, rows); d != "" || !strings.HasPrefix(page.String(), "# Images\n") {
+		t.Errorf("%s\n%s", page.String(), d)
+	}
+}
+
 func TestTheOperationsPageContainsEveryReason(t *testing.T) {
 	page, err := os.ReadFile("../../docs/operations.md")
 	if err != nil {
