@@ -111,7 +111,7 @@ metadata: {name: report-1, namespace: shop, uid: j, creationTimestamp: "` + crea
 spec: {selector: {matchLabels: {job: report-1}}, template: {spec: {containers: []}}}
 status: {active: 1, startTime: "` + created + `"}`
 	},
-	"pods that are left over": func(r *rand.Rand) string {
+	"pods that are left over": func(*rand.Rand) string {
 		return strings.Replace(rolloutAt(time.Hour, `spec: {nodeName: node-2, containers: [{name: app}]}
 status: {phase: Failed, reason: NodeShutdown, message: Pod was terminated in response to imminent node shutdown.}`), "replicas: 2, updatedReplicas: 1, readyReplicas: 1", "replicas: 1, updatedReplicas: 1, readyReplicas: 1", 1)
 	},

@@ -106,7 +106,7 @@ func statesOf(u *unstructured.Unstructured) []stateField {
 func badStates(object diagnosis.Object, u *unstructured.Unstructured, states []stateField) []diagnosis.Cause {
 	var causes []diagnosis.Cause
 	for _, f := range states {
-		if !badState(f.value) && !(waitingState.MatchString(f.value) && failureText.MatchString(f.message)) {
+		if !badState(f.value) && (!waitingState.MatchString(f.value) || !failureText.MatchString(f.message)) {
 			continue
 		}
 		cause := diagnosis.Cause{Reason: f.value, Object: object, Message: f.text()}
