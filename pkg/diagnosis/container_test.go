@@ -77,7 +77,7 @@ func TestContainerCreateCauses(t *testing.T) {
 	}
 	run(t, map[string]diagnoseCase{
 		"ConfigMap":        {Workload{Pods: waits("CreateContainerConfigError", `configmap "settings" not found`)}, config(`ConfigMap "settings" does not exist: create it, or correct its name`)},
-		"Secret":           {Workload{Pods: waits("CreateContainerConfigError", `secret "login" not found`)}, config(`Secret "login" does not exist: create it, or correct its name`)},
+		"Secret":           {Workload{Pods: waits("CreateContainerConfigError", `secret "login" not found`)}, config(`Secret "login" does not exist: create it, or correct its name; if a controller creates it, find out why it has not`)},
 		"key of ConfigMap": {Workload{Pods: waits("CreateContainerConfigError", `couldn't find key theme in ConfigMap shop/settings`)}, config(`ConfigMap "settings" has no key "theme": add the key, or correct its name`)},
 		"key of Secret":    {Workload{Pods: waits("CreateContainerConfigError", `couldn't find key pass in Secret shop/login`)}, config(`Secret "login" has no key "pass": add the key, or correct its name`)},
 		"root": {Workload{Pods: waits("CreateContainerConfigError", `container has runAsNonRoot and image will run as root (pod: "nb-0_shop(3f1c9d7e-5a0b-4c38-9d5e-0d9c1f2b3a4e)", container: notebook)`)},
@@ -90,7 +90,7 @@ func TestContainerCreateCauses(t *testing.T) {
 		},
 		"problem only in the Event": {
 			Workload{Pods: waits("ContainerCreating", ""), Events: []Event{podEvent(5, "notebook", "Failed", `Error: secret "login" not found`)}},
-			config(`Secret "login" does not exist: create it, or correct its name`),
+			config(`Secret "login" does not exist: create it, or correct its name; if a controller creates it, find out why it has not`),
 		},
 		"command not found": {
 			Workload{Pods: waits("RunContainerError", `failed to create containerd task: failed to create shim task: OCI runtime create failed: runc create failed: unable to start container process: error during container init: exec: "jupyterr": executable file not found in $PATH: unknown`)},

@@ -22,6 +22,9 @@ const (
 // usedByPods matches an error about a volume that is attached to another node, with the pods that use it.
 var usedByPods = compile(attachedElsewhere + namesVolume + `.* used by pod\(s\) (.*?)(?: and \d+ pod\(s\) in different namespaces)?$`)
 
+// notCreated is the advice about a Secret that does not exist.
+const notCreated = "create it, or correct its name; if a controller creates it, find out why it has not"
+
 var mountRules = []rule{
 	{name: "volume-in-use-by-other-pod", problem: passing,
 		text:    compile(namesVolume + `.*ReadWriteOncePod access mode and is already in use`),
@@ -294,7 +297,7 @@ var mountRules = []rule{
 	{name: "volume-secret-not-found", problem: lasting,
 		text:    compile(mayNameVolume + `.*(?:secret|could not get secret\([^)]*\): secrets) "([^"]+)" not found`),
 		message: `volume "${1}" cannot be mounted: Secret "${2}" does not exist`,
-		advice:  "create it, or correct its name"},
+		advice:  notCreated},
 	{name: "volume-key-not-found", problem: lasting,
 		text:    compile(mayNameVolume + `.*references non-existent (config|secret) key: (\S+)`),
 		message: `volume "${1}" cannot be mounted: key "${3}" does not exist in its ConfigMap or Secret`,
@@ -398,9 +401,9 @@ var mountRules = []rule{
 // specific than the Event of a single volume.
 var allVolumes = compile(`^Unable to attach or mount volumes`)
 
-// preparedAfter is how long a node can need for the volumes and the network of a pod. On a new node, and
-// while its caches are filled, the first attempts can fail.
-const preparedAfter = time.Minute
+// preparedAfter is how long a node can need for the volumes and the network of a pod. While its caches are
+// filled, the first attempts can fail.
+const preparedAfter = 10 * time.Second
 
 // mountFindings returns why the containers have not started: volumes first, then the
 // sandbox.

@@ -155,7 +155,7 @@ var schedulingAdvice = []rule{
 		advice: "the podAntiAffinity of running pods excludes it; wait until they end, or change their labels or its own"},
 	{name: "anti-affinity", problem: lasting,
 		text:   compile(`anti-affinity`),
-		advice: "run fewer replicas, or relax its podAntiAffinity"},
+		advice: "run fewer replicas than nodes, let a rollout end old pods first (maxUnavailable: 1), or relax its podAntiAffinity"},
 	{name: "pod-affinity", problem: lasting,
 		text:   compile(`pod affinity`),
 		advice: "start the pods that its podAffinity requires, or relax it"},

@@ -29,11 +29,11 @@ func TestWhatHoldsThePodUpNowComesBeforeItsPast(t *testing.T) {
 		"the network, after a crash":                  {Workload{Pods: pods(newPod(notPrepared, status(afterReboot(ended("Error", 3, 90))))), Events: []Event{network}}, sandboxAndCrash},
 		"a volume, after a reboot": {
 			Workload{Pods: pods(newPod(notPrepared, status(afterReboot(ended("Unknown", 255, 90))))), Events: []Event{volume}},
-			wantCause{reason: "FailedMount", sentence: `volume "conf" cannot be mounted: Secret "s" does not exist: create it, or correct its name`},
+			wantCause{reason: "FailedMount", sentence: `volume "conf" cannot be mounted: Secret "s" does not exist: create it, or correct its name; if a controller creates it, find out why it has not`},
 		},
 		"a volume, and an init container that ended before": {
 			Workload{Pods: pods(newPod(notPrepared, initStatus(corev1.ContainerStatus{Name: "prepare", State: ended("Completed", 0, 20)}, false), status(afterReboot(ended("Unknown", 255, 90))))), Events: []Event{volume}},
-			wantCause{reason: "FailedMount", sentence: `volume "conf" cannot be mounted: Secret "s" does not exist: create it, or correct its name`},
+			wantCause{reason: "FailedMount", sentence: `volume "conf" cannot be mounted: Secret "s" does not exist: create it, or correct its name; if a controller creates it, find out why it has not`},
 		},
 		"the image, after a crash": {Workload{Pods: pods(newPod(status(afterReboot(ended("Error", 3, 90))))), Events: []Event{pulls}}, imageCause("ErrImagePull", sentenceNotFound, false)},
 		"the image, after an end without a time": {

@@ -82,7 +82,7 @@ func TestCausesFromEventsOfDeletedPods(t *testing.T) {
 		"no node": {Workload{Events: []Event{podEvent(20, "", "FailedScheduling", "0/1 nodes are available: 1 Too many pods.")}},
 			wantCause{reason: "FailedScheduling", transient: true, sentence: "no node can take the pod: 1 Too many pods: wait until other pods end"}},
 		"mount": {Workload{Events: []Event{podEvent(20, "", "FailedMount", `MountVolume.SetUp failed for volume "conf" : secret "s" not found`)}},
-			wantCause{reason: "FailedMount", sentence: `volume "conf" cannot be mounted: Secret "s" does not exist: create it, or correct its name`}},
+			wantCause{reason: "FailedMount", sentence: `volume "conf" cannot be mounted: Secret "s" does not exist: create it, or correct its name; if a controller creates it, find out why it has not`}},
 		"probe": {Workload{Events: []Event{podEvent(20, "notebook", "Unhealthy", `Readiness probe failed: HTTP probe failed with statuscode: 500`)}},
 			wantCause{reason: "Unhealthy", container: "notebook", transient: true, sentence: `container "notebook" is not ready: its readiness probe returns HTTP status 500: check the probe's path and the container's log`}},
 		"last pod of the name": {

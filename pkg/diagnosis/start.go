@@ -247,7 +247,7 @@ var configRules = []rule{
 	{name: "secret-not-found", problem: lasting,
 		text:    compile(`secret "([^"]+)" not found`),
 		message: `Secret "${1}" does not exist`,
-		advice:  "create it, or correct its name"},
+		advice:  notCreated},
 	{name: "configmap-key-not-found", problem: lasting,
 		text:    compile(`couldn't find key (\S+) in ConfigMap [^/\s]+/(\S+)`),
 		message: `ConfigMap "${2}" has no key "${1}"`,

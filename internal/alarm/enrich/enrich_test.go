@@ -434,7 +434,7 @@ func TestAnEventAboutAVolumeOrTheNetworkIsItsCause(t *testing.T) {
 	}
 	for _, tc := range []struct{ reason, note, want string }{
 		{"FailedMount", `MountVolume.SetUp failed for volume "conf" : configmap "settings" not found`, `volume "conf" cannot be mounted: ConfigMap "settings" does not exist: create it, or correct its name`},
-		{"FailedMount", `MountVolume.SetUp failed for volume "keys" : secret "login" not found`, `volume "keys" cannot be mounted: Secret "login" does not exist: create it, or correct its name`},
+		{"FailedMount", `MountVolume.SetUp failed for volume "keys" : secret "login" not found`, `volume "keys" cannot be mounted: Secret "login" does not exist: create it, or correct its name; if a controller creates it, find out why it has not`},
 		{"FailedAttachVolume", `Multi-Attach error for volume "pvc-1" Volume is already used by pod(s) web-1`, `volume "pvc-1" cannot be attached: pods on another node use it: web-1: wait until these pods end, or stop them; if one of them does not end, check its node`},
 		{"FailedCreatePodSandBox", `Failed to create pod sandbox: rpc error: code = Unknown desc = failed to reserve sandbox name "x"`, "the node cannot set up the pod: the node takes too long to set up its sandbox: wait; if the problem persists, ask the cluster's administrator"},
 	} {

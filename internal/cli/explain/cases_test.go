@@ -119,7 +119,7 @@ Pod shop/api does not run as it should: 0 of 1 container ready
 
 Cause: CreateContainerConfigError in Pod api, container app (last 20m ago)
   container "app" cannot be started: Secret "db" does not exist
-  Advice: create it, or correct its name
+  Advice: create it, or correct its name; if a controller creates it, find out why it has not
 
 could not read externalsecrets.external-secrets.io: you may not list them`},
 	})
@@ -443,6 +443,36 @@ status: {conditions: [{type: Reconciling, status: "True", reason: Progressing, m
 	for since, want := range map[string]int{justNow: 0, longAgo: 1} {
 		if o := overviewOf(t, fakeCluster(t, web(since)), "shop"); len(o.Problems) != want {
 			t.Errorf("%s: %s", since, written(t, o))
+		}
+	}
+}
+
+func TestAKilledContainerNamesWhatItsNodeReported(t *testing.T) {
+	event := func(at string) string {
+		return `
+apiVersion: v1
+kind: Pod
+metadata: {name: web, namespace: shop, uid: p, creationTimestamp: "2026-03-01T07:00:00Z"}
+spec: {nodeName: node-1, restartPolicy: Always, containers: [{name: app}]}
+status:
+  phase: Running
+  containerStatuses: [{name: app, image: a, imageID: "", ready: false, restartCount: 3, state: {waiting: {reason: CrashLoopBackOff}},
+    lastState: {terminated: {exitCode: 137, reason: Error, startedAt: "2026-03-01T08:50:00Z", finishedAt: "2026-03-01T08:58:00Z"}}}]
+---
+apiVersion: v1
+kind: Event
+metadata: {name: e1, namespace: default}
+type: Warning
+reason: SystemOOM
+message: 'System OOM encountered, victim process: java, pid: 4711'
+lastTimestamp: "` + at + `"
+involvedObject: {kind: Node, name: node-1, uid: node-1}
+`
+	}
+	const says = "at that time, its node reported SystemOOM: System OOM encountered, victim process: java, pid: 4711"
+	for at, want := range map[string]bool{"2026-03-01T08:58:04Z": true, "2026-03-01T08:40:00Z": false} {
+		if got := written(t, fakeCluster(t, event(at)).explains(t, "pods", "web")); strings.Contains(got, says) != want {
+			t.Errorf("an Event at %s:\n%s", at, got)
 		}
 	}
 }

@@ -80,7 +80,7 @@ func (q *inquiry) missingPods(ref *admissionv1.ServiceReference) *unready {
 	selector := labels.SelectorFromSet(s.Spec.Selector)
 	t, _ := behind.templateOf(selector)
 	pods, read := behind.podsWith(selector)
-	q.alsoUnread(behind.explanation.Unread)
+	q.alsoUnread(behind.explanation.NotChecked)
 	if t == nil || t.idle != "" || !read || slices.ContainsFunc(pods, kube.IsPodReady) {
 		return nil
 	}

@@ -247,7 +247,7 @@ func (q *inquiry) diagnose() {
 	q.workload.Now = q.clock.Now()
 	d := diagnosis.DiagnoseOr(q.workload, q.fallback)
 	d.Complete(lookup{kube.NewLookup(q.ctx, q.objects, q.namespace), q})
-	if q.condition != nil && len(x.Unread) > 0 {
+	if q.condition != nil && len(x.NotChecked) > 0 {
 		d = preferCondition(d, *q.condition)
 	}
 	q.addStuck(&d)
@@ -260,6 +260,9 @@ func (q *inquiry) diagnose() {
 	}
 	if d.Cause != nil {
 		d.Cause.Overdue(q.workload.Now)
+		if q.logs != nil {
+			q.addNodeEvent(d.Cause)
+		}
 	}
 	x.Cause, q.blaming = causeOf(d.Cause), d.Cause
 	for i := range d.Others {
@@ -390,8 +393,8 @@ type Explanation struct {
 	PodStatuses []v1alpha1.PodStatus `json:"podStatuses,omitempty"`
 	// Deletion explains why the deletion of an AppService waits.
 	Deletion *Deletion `json:"deletion,omitempty"`
-	// Unread lists the objects that could not be read.
-	Unread []Unread `json:"unread,omitempty"`
+	// NotChecked lists what could not be read, or was not.
+	NotChecked []NotChecked `json:"notChecked,omitempty"`
 
 	// partial is true if a part of the object runs.
 	partial bool
@@ -447,8 +450,8 @@ type Deletion struct {
 	Backup *v1alpha1.BackupStatus `json:"backup,omitempty"`
 }
 
-// Unread is an object or a list that could not be read.
-type Unread struct {
+// NotChecked is an object or a list that could not be read, or was not: a chain has a limit.
+type NotChecked struct {
 	What string `json:"what"`
 	Why  string `json:"why"`
 }

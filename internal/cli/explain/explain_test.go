@@ -57,10 +57,10 @@ func TestUnreadableObjectsAreListedAndTheRestIsExplained(t *testing.T) {
 	p.status(pod, unschedulable)
 	x := p.explain(p.user(cluster.Rule("", "pods", "get")), "pods", "web")
 	checkCause(t, x, "FailedScheduling", explain.Object{Kind: "Pod", Name: "web"}, "no node can take the pod: 3 Insufficient cpu")
-	want := []explain.Unread{
+	want := []explain.NotChecked{
 		{What: "persistentvolumeclaims", Why: "you may not get them"}, {What: "events", Why: "you may not list them"}, {What: "nodes", Why: "you may not list them"},
 	}
-	if diff := cmp.Diff(want, x.Unread); diff != "" {
+	if diff := cmp.Diff(want, x.NotChecked); diff != "" {
 		t.Error(diff)
 	}
 	checkText(t, x, "Pod "+p.ns+"/web does not run as it should: 0 of 1 container ready\n", "Cause: FailedScheduling in Pod web (last ",
@@ -77,8 +77,8 @@ func TestAnUnreadableObjectIsExplainedFromItsEvents(t *testing.T) {
 		t.Errorf("got %s", asJSON(t, x))
 	}
 	checkText(t, x, "web has an unknown state: you may not read it", "Possible cause: ErrImagePull in Pod web", "no such image or tag")
-	if !slices.Contains(x.Unread, explain.Unread{What: "pods web", Why: "you may not get it"}) {
-		t.Errorf("got %v", x.Unread)
+	if !slices.Contains(x.NotChecked, explain.NotChecked{What: "pods web", Why: "you may not get it"}) {
+		t.Errorf("got %v", x.NotChecked)
 	}
 }
 
@@ -148,7 +148,7 @@ func TestARunningDeploymentHasNoCause(t *testing.T) {
 	p.status(pod, running)
 	p.eventAt(time.Now().Add(time.Minute), "ReplicaSet", "web-1", "", "FailedCreate", `Error creating: pods "web-1-" is forbidden: exceeded quota: team, requested: pods=1, used: pods=4, limited: pods=4`)
 	x := p.explain(p.user(viewPermissions()...), "deployments.apps", "web")
-	if x.State != explain.Running || x.Cause != nil || len(x.Unread) > 0 {
+	if x.State != explain.Running || x.Cause != nil || len(x.NotChecked) > 0 {
 		t.Errorf("got %s", asJSON(t, x))
 	}
 	if x.LastCrash == nil || x.LastCrash.Reason != "Error" || *x.LastCrash.ExitCode != 3 {

@@ -91,6 +91,9 @@ func (q *inquiry) releasedBy(u *unstructured.Unstructured) []reference {
 	return all
 }
 
+// dependsOn is the relation to an object that must be ready first. A cycle of these never ends.
+const dependsOn = ", on which it depends,"
+
 // dependencies returns the objects in spec.dependsOn of an object of Flux that the text of its problem
 // names.
 func (q *inquiry) dependencies(u *unstructured.Unstructured) []reference {
@@ -105,7 +108,7 @@ func (q *inquiry) dependencies(u *unstructured.Unstructured) []reference {
 			namespace = u.GetNamespace()
 		}
 		if name != "" && slices.Contains(strings.FieldsFunc(text, notInName), namespace+"/"+name) {
-			all = append(all, reference{u.GroupVersionKind().GroupKind(), namespace, name, ", on which it depends,"})
+			all = append(all, reference{u.GroupVersionKind().GroupKind(), namespace, name, dependsOn})
 		}
 	}
 	return all

@@ -138,3 +138,23 @@ involvedObject: {apiVersion: v1, kind: Pod, name: web, uid: p, fieldPath: "spec.
 		t.Error(got)
 	}
 }
+
+func TestACycleOfDependenciesIsADeadlock(t *testing.T) {
+	waits := func(name, other string) string {
+		return `
+apiVersion: kustomize.toolkit.fluxcd.io/v1
+kind: Kustomization
+metadata: {name: ` + name + `, namespace: shop, uid: ` + name + `, creationTimestamp: "2026-03-01T08:00:00Z"}
+spec: {dependsOn: [{name: ` + other + `}]}
+status: {conditions: [{type: Ready, status: "False", reason: DependencyNotReady, message: "dependency 'shop/` + other + `' is not ready", lastTransitionTime: "2026-03-01T08:55:00Z"}]}
+---
+`
+	}
+	e := fakeCluster(t, waits("a", "b")+waits("b", "c")+waits("c", "a"))
+	for _, name := range []string{"a", "b", "c"} {
+		got := written(t, e.explains(t, "kustomizations.kustomize.toolkit.fluxcd.io", name))
+		if !strings.Contains(got, `Kustomization "`+name+`" waits for it in turn, so that waiting does not help`) {
+			t.Error(got)
+		}
+	}
+}

@@ -30,8 +30,8 @@ type Overview struct {
 	Checked int `json:"checked"`
 	// Problems are the causes, the most important first.
 	Problems []Problem `json:"problems"`
-	// Unread lists the objects that could not be read.
-	Unread []Unread `json:"unread,omitempty"`
+	// NotChecked lists what could not be read, or was not.
+	NotChecked []NotChecked `json:"notChecked,omitempty"`
 }
 
 // Problem is a cause, and the objects that do not run because of it.
@@ -66,7 +66,7 @@ var clusterTypes = []string{
 // Incomplete returns an error if objects of the namespace could not be read.
 func (o *Overview) Incomplete() error {
 	var what []string
-	for _, u := range o.Unread {
+	for _, u := range o.NotChecked {
 		if !slices.Contains(clusterTypes, u.What) || u.Why != "you may not list them" {
 			what = append(what, u.What)
 		}
@@ -198,15 +198,15 @@ func (v *overview) readFailed(what string, err error) {
 	}
 }
 
-func (v *overview) addUnread(u Unread) {
-	if !slices.Contains(v.Unread, u) {
-		v.Unread = append(v.Unread, u)
+func (v *overview) addUnread(u NotChecked) {
+	if !slices.Contains(v.NotChecked, u) {
+		v.NotChecked = append(v.NotChecked, u)
 	}
 }
 
 // add adds the problems of an object.
 func (v *overview) add(x *Explanation) {
-	for _, u := range x.Unread {
+	for _, u := range x.NotChecked {
 		v.addUnread(u)
 	}
 	o := ProblemObject{Kind: x.Kind, Namespace: x.Namespace, Name: x.Name, Summary: x.Summary}
@@ -270,7 +270,7 @@ func (v *overview) addProblem(p Problem, o ProblemObject) {
 // result sorts the problems.
 func (v *overview) result() *Overview {
 	for _, l := range v.snapshot.truncatedKinds() {
-		v.addUnread(Unread{What: "all " + l, Why: fmt.Sprintf("there are more than %d", pageSize*maxPages)})
+		v.addUnread(NotChecked{What: "all " + l, Why: fmt.Sprintf("there are more than %d", pageSize*maxPages)})
 	}
 	for _, p := range v.byKey {
 		slices.SortFunc(p.Objects, compareObjects)

@@ -137,8 +137,8 @@ func TestTheOverviewShowsALostNodeOnceAndTheWorstFirst(t *testing.T) {
 		problem{explain.Failing, "NodeLost", onNode},
 		problem{explain.Failing, "OOMKilled", []string{"Pod/hungry"}},
 		problem{explain.Failing, "FailedScheduling", []string{"Deployment/web"}})
-	if o.Checked != 44 || len(o.Unread) > 0 || o.Incomplete() != nil {
-		t.Errorf("checked %d objects, could not read %v", o.Checked, o.Unread)
+	if o.Checked != 44 || len(o.NotChecked) > 0 || o.Incomplete() != nil {
+		t.Errorf("checked %d objects, could not read %v", o.Checked, o.NotChecked)
 	}
 	got := overviewText(t, o)
 	for _, says := range []string{
@@ -182,7 +182,7 @@ func TestTheOverviewShowsEveryCauseOfADeployment(t *testing.T) {
 	checkProblems(t, o,
 		problem{explain.Failing, "FailedScheduling", []string{"Deployment/web"}},
 		problem{explain.Failing, "OOMKilled", []string{"Deployment/web"}})
-	if diff := cmp.Diff([]explain.Unread{{What: "nodes", Why: "you may not list them"}}, o.Unread); diff != "" || o.Incomplete() != nil {
+	if diff := cmp.Diff([]explain.NotChecked{{What: "nodes", Why: "you may not list them"}}, o.NotChecked); diff != "" || o.Incomplete() != nil {
 		t.Error(diff, o.Incomplete())
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
@@ -47,16 +48,16 @@ func (q *inquiry) target(o client.Object) (bool, error) {
 
 // unread records what could not be read, with the missing permission or the error.
 func (q *inquiry) unread(what, permission string, err error) {
-	if u := unreadOf(what, permission, err); !slices.Contains(q.explanation.Unread, u) {
-		q.explanation.Unread = append(q.explanation.Unread, u)
+	if u := unreadOf(what, permission, err); !slices.Contains(q.explanation.NotChecked, u) {
+		q.explanation.NotChecked = append(q.explanation.NotChecked, u)
 	}
 }
 
-func unreadOf(what, permission string, err error) Unread {
+func unreadOf(what, permission string, err error) NotChecked {
 	if apierrors.IsForbidden(err) {
-		return Unread{What: what, Why: "you may not " + permission}
+		return NotChecked{What: what, Why: "you may not " + permission}
 	}
-	return Unread{What: what, Why: plaintext.Line(err.Error())}
+	return NotChecked{What: what, Why: plaintext.Line(err.Error())}
 }
 
 // list reads a list page by page, and calls page after each. It returns false if it
@@ -215,6 +216,31 @@ func (q *inquiry) readEventsOf(kind string, names []string) bool {
 		}
 	}, client.InNamespace(q.namespace), client.MatchingFieldsSelector{Selector: selector.AsSelector()})
 }
+
+// aroundEnd is how far the Event of a node can be from the end of a container that it explains.
+const aroundEnd = 10 * time.Second
+
+// addNodeEvent adds what the node reported in the seconds in which the container of the cause was killed, such
+// as a lack of memory. Its Events are in the namespace default, which not all users may read.
+func (q *inquiry) addNodeEvent(c *diagnosis.Cause) {
+	i := slices.IndexFunc(q.workload.Pods, func(p *corev1.Pod) bool { return p.Name == c.Object.Name })
+	if c.ExitCode == nil || *c.ExitCode != killed || c.Reason == diagnosis.ReasonOOMKilled || c.Time.IsZero() || i < 0 {
+		return
+	}
+	selector := fields.Set{"involvedObject.kind": kindNode, "involvedObject.name": q.workload.Pods[i].Spec.NodeName}
+	var list corev1.EventList
+	q.list("events of nodes", &list, func() {
+		for i := range list.Items {
+			e := eventOf(&list.Items[i])
+			if distance := e.LastSeen.Sub(c.Time).Abs(); e.Type == corev1.EventTypeWarning && distance <= aroundEnd && !strings.Contains(c.Message, "its node reported") {
+				c.Message += "; at that time, its node reported " + e.Reason + ": " + shortLine(e.Note)
+			}
+		}
+	}, client.InNamespace(metav1.NamespaceDefault), client.MatchingFieldsSelector{Selector: selector.AsSelector()})
+}
+
+// killed is the exit code of a process that the signal SIGKILL ended.
+const killed = 137
 
 // eventOf converts an Event for the diagnosis. It computes time and count like the
 // operator.

@@ -76,10 +76,10 @@ func WriteText(w io.Writer, x *Explanation, now time.Time) error {
 	p.podStatuses(x.PodStatuses, now)
 	p.conditions(briefConditions(x))
 	p.lastFailure(briefLastFailure(x), now)
-	if len(x.Unread) > 0 {
+	if len(x.NotChecked) > 0 {
 		p.line("")
 	}
-	for _, u := range x.Unread {
+	for _, u := range x.NotChecked {
 		p.line("could not read %s: %s", u.What, u.Why)
 	}
 	_, err := io.WriteString(w, p.String())
@@ -247,10 +247,10 @@ func WriteOverview(w io.Writer, o *Overview) error {
 		p.line("")
 		p.line("For details: %s", detailsCommand(&o.Problems[0].Objects[0]))
 	}
-	if len(o.Unread) > 0 {
+	if len(o.NotChecked) > 0 {
 		p.line("")
 	}
-	for _, u := range o.Unread {
+	for _, u := range o.NotChecked {
 		p.line("could not read %s: %s", u.What, u.Why)
 	}
 	_, err := io.WriteString(w, p.String())

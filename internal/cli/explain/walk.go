@@ -71,7 +71,7 @@ func (q *inquiry) follow() {
 	for _, r := range q.blamed() {
 		found, cycle := q.explainNext(r)
 		switch {
-		case cycle:
+		case cycle && r.relation == dependsOn:
 			q.deadlock(r)
 			return
 		case found == nil || found.Cause == nil:
@@ -105,15 +105,15 @@ func (q *inquiry) explainNext(r reference) (found *Explanation, cycle bool) {
 		q.unread(r.String(), "get it", err)
 		return nil, false
 	}
-	q.alsoUnread(found.Unread)
+	q.alsoUnread(found.NotChecked)
 	return found, false
 }
 
 // alsoUnread adds what could not be read on the way.
-func (q *inquiry) alsoUnread(unread []Unread) {
+func (q *inquiry) alsoUnread(unread []NotChecked) {
 	for _, u := range unread {
-		if !slices.Contains(q.explanation.Unread, u) {
-			q.explanation.Unread = append(q.explanation.Unread, u)
+		if !slices.Contains(q.explanation.NotChecked, u) {
+			q.explanation.NotChecked = append(q.explanation.NotChecked, u)
 		}
 	}
 }
@@ -162,7 +162,9 @@ func (q *inquiry) blamed() []reference {
 			case kindPod:
 				all = append(all, q.sharesClaim(b.Name)...)
 			case kindSecret:
-				all = append(all, q.makersOf(b.Name)...)
+				if slices.ContainsFunc(q.workload.Pods, func(p *corev1.Pod) bool { return usesSecret(p, b.Name) }) {
+					all = append(all, q.makersOf(b.Name)...)
+				}
 			}
 		}
 	}
@@ -190,6 +192,20 @@ func (q *inquiry) sharesClaim(name string) []reference {
 		return nil
 	}
 	return []reference{{kind: schema.GroupKind{Kind: kindPod}, namespace: q.namespace, name: name}}
+}
+
+// usesSecret reports whether a volume or a variable of the pod refers to a Secret.
+func usesSecret(p *corev1.Pod, name string) bool {
+	inVolume := slices.ContainsFunc(p.Spec.Volumes, func(v corev1.Volume) bool {
+		return v.Secret != nil && v.Secret.SecretName == name ||
+			v.Projected != nil && slices.ContainsFunc(v.Projected.Sources, func(s corev1.VolumeProjection) bool { return s.Secret != nil && s.Secret.Name == name })
+	})
+	return inVolume || slices.ContainsFunc(slices.Concat(p.Spec.InitContainers, p.Spec.Containers), func(c corev1.Container) bool {
+		return slices.ContainsFunc(c.EnvFrom, func(e corev1.EnvFromSource) bool { return e.SecretRef != nil && e.SecretRef.Name == name }) ||
+			slices.ContainsFunc(c.Env, func(e corev1.EnvVar) bool {
+				return e.ValueFrom != nil && e.ValueFrom.SecretKeyRef != nil && e.ValueFrom.SecretKeyRef.Name == name
+			})
+	})
 }
 
 // maker is a type whose objects create Secrets.

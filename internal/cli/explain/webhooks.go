@@ -112,7 +112,7 @@ func (q *inquiry) webhook(w admissionWebhook) {
 		called := s.DeepCopy() // its other ports do not matter
 		called.Spec.Ports = slices.DeleteFunc(called.Spec.Ports, func(p corev1.ServicePort) bool { return p.Port != port.Number })
 		e := behind.endpointsOf(called)
-		q.explanation.Unread = append(q.explanation.Unread, behind.explanation.Unread...)
+		q.explanation.NotChecked = append(q.explanation.NotChecked, behind.explanation.NotChecked...)
 		if e.cause == nil && e.state != Waiting && e.state != Stopped {
 			return
 		}

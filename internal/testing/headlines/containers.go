@@ -36,7 +36,7 @@ func ofImages() map[string]Row {
 			PodSpec: image,
 			Happen: waiting("ImagePullBackOff", `Back-off pulling image "example.org/work:1": ErrImagePull: failed to pull and unpack image "example.org/work:1": `+
 				`pull access denied, repository does not exist or may require authorization: authorization failed: no basic auth credentials`),
-			Sentence: Sentence{diagnosis.ReasonImagePullBackOff, `image "example.org/work:1" of container "CONTAINER" cannot be pulled: the registry denies access, or has no such repository: ` +
+			Sentence: Sentence{diagnosis.ReasonImagePullBackOff, `image "example.org/work:1" of container "CONTAINER" cannot be pulled: the registry denies access, or has no such repository; the node sent no credentials (no basic auth credentials): ` +
 				`check the image name, and that imagePullSecrets names a Secret with credentials for the image`},
 		},
 		"a Secret with the credentials does not exist": {
