@@ -118,16 +118,13 @@ func OutdatedPod(s *appsv1.StatefulSet, pods []*corev1.Pod) string {
 // FormerJob is a Job with a former template of its CronJob, whose concurrencyPolicy is Forbid.
 type FormerJob struct {
 	Namespace, Name string
-	// Change describes what is different in the template now. It can be empty.
+	// Change describes what is different in the template now.
 	Change string
 }
 
 func (j *FormerJob) advice() string {
-	text := "delete the Job (kubectl delete job -n " + j.Namespace + " " + j.Name + "): it has a former template, and with concurrencyPolicy Forbid no other starts before it has ended"
-	if j.Change != "" {
-		text += "; " + j.Change
-	}
-	return text
+	return "delete the Job (kubectl delete job -n " + j.Namespace + " " + j.Name +
+		"): it has a former template, and with concurrencyPolicy Forbid no other starts before it has ended; " + j.Change
 }
 
 // ordinal returns the number at the end of the name of a pod of a StatefulSet.

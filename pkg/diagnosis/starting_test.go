@@ -60,11 +60,11 @@ func TestAContainerThatRunsOnIsTheCauseAfterItsTime(t *testing.T) {
 		w    Workload
 		want bool
 	}{
-		"a proxy":                      {beside("istio-proxy", corev1.RestartPolicyNever, 6), true},
-		"a proxy that was just left":   {beside("istio-proxy", corev1.RestartPolicyNever, 4), false},
-		"another one":                  {beside("worker", corev1.RestartPolicyOnFailure, 31), true},
-		"another one with work to do":  {beside("worker", corev1.RestartPolicyNever, 29), false},
-		"a container that starts anew": {beside("istio-proxy", corev1.RestartPolicyAlways, 60), false},
+		"a proxy":                       {beside("istio-proxy", corev1.RestartPolicyNever, 6), true},
+		"a proxy that was just left":    {beside("istio-proxy", corev1.RestartPolicyNever, 4), false},
+		"another one":                   {beside("worker", corev1.RestartPolicyOnFailure, 31), true},
+		"another one with work to do":   {beside("worker", corev1.RestartPolicyNever, 29), false},
+		"a container that is restarted": {beside("istio-proxy", corev1.RestartPolicyAlways, 60), false},
 	} {
 		d := Diagnose(tc.w)
 		if got := d.Cause != nil && d.Cause.Reason == ReasonContainerStillRunning; got != tc.want {

@@ -113,7 +113,7 @@ func (q *inquiry) ownConditions() error {
 	}
 	if q.object != nil && q.object.GetDeletionTimestamp() == nil && len(q.explanation.Conditions) == 0 && len(q.workload.Known) == 0 {
 		q.set(kind.Kind, Waiting, q.notProcessed())
-		q.limit(q.object.GetCreationTimestamp().Time, processedAfter)
+		q.limitWait(q.object.GetCreationTimestamp().Time, processedAfter)
 	}
 	return nil
 }
@@ -156,7 +156,7 @@ func (q *inquiry) byStatus(kind schema.GroupVersionKind, u *unstructured.Unstruc
 		q.lastWarning(kind.Kind, u, time.Time{})
 	}
 	if len(q.workload.Known) == 0 {
-		q.limit(pendingSince(u, conditions), objectReadyAfter)
+		q.limitWait(pendingSince(u, conditions), objectReadyAfter)
 	}
 }
 

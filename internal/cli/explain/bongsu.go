@@ -68,7 +68,7 @@ func (q *inquiry) readyState(name string, a ownStatus) {
 	switch {
 	case ready == nil:
 		q.set(a.kind, Waiting, q.notProcessed())
-		q.limit(q.object.GetCreationTimestamp().Time, processedAfter)
+		q.limitWait(q.object.GetCreationTimestamp().Time, processedAfter)
 	case ready.Status == metav1.ConditionTrue:
 		q.set(a.kind, Running, a.ready)
 		if stalled := meta.FindStatusCondition(a.conditions, v1alpha1.ConditionStalled); stalled != nil && stalled.Status == metav1.ConditionTrue {

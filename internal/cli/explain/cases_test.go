@@ -267,50 +267,6 @@ func TestAVolumeOfAPodOnALostNodeNamesTheNode(t *testing.T) {
 	}
 }
 
-func TestARolloutThatHoldsItsOwnNodesIsADeadlock(t *testing.T) {
-	object := func(strategy string) string {
-		return `
-apiVersion: apps/v1
-kind: Deployment
-metadata: {name: dns, namespace: shop, uid: d, generation: 2, creationTimestamp: "2026-03-01T07:00:00Z"}
-spec:
-  replicas: 2
-  strategy: ` + strategy + `
-  selector: {matchLabels: {app: dns}}
-  template: {metadata: {labels: {app: dns}}}
-status: {observedGeneration: 2, replicas: 3, updatedReplicas: 1, readyReplicas: 2}
----
-apiVersion: apps/v1
-kind: ReplicaSet
-metadata: {name: dns-2, namespace: shop, uid: r, labels: {app: dns}, ownerReferences: [{apiVersion: apps/v1, kind: Deployment, name: dns, uid: d, controller: true}]}
-spec: {replicas: 1, selector: {matchLabels: {app: dns}}, template: {metadata: {labels: {app: dns}}}}
-status: {replicas: 1}
----
-apiVersion: v1
-kind: Pod
-metadata: {name: dns-2-x, namespace: shop, uid: p2, creationTimestamp: "2026-03-01T08:55:00Z", labels: {app: dns}, ownerReferences: [{apiVersion: apps/v1, kind: ReplicaSet, name: dns-2, uid: r, controller: true}]}
-spec:
-  containers: [{name: app}]
-  affinity: {podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{labelSelector: {matchLabels: {app: dns}}, topologyKey: kubernetes.io/hostname}]}}
-status:
-  phase: Pending
-  conditions: [{type: PodScheduled, status: "False", reason: Unschedulable, lastTransitionTime: "2026-03-01T08:55:00Z",
-    message: "0/2 nodes are available: 2 node(s) didn't match pod anti-affinity rules. preemption: 0/2 nodes are available: 2 No preemption victims found for incoming pod."}]
-`
-	}
-	const advice = "set maxUnavailable: 1 or maxSurge: 0 in spec.strategy.rollingUpdate"
-	for strategy, deadlock := range map[string]bool{
-		`{rollingUpdate: {maxUnavailable: "25%", maxSurge: "25%"}}`: true,
-		`{rollingUpdate: {maxUnavailable: 1, maxSurge: 1}}`:         false,
-		`{rollingUpdate: {maxUnavailable: "50%", maxSurge: 1}}`:     false,
-	} {
-		got := written(t, fakeCluster(t, twoNodes+object(strategy)).explains(t, "deployments.apps", "dns"))
-		if strings.Contains(got, advice) != deadlock {
-			t.Errorf("%s:\n%s", strategy, got)
-		}
-	}
-}
-
 func TestAnAddressThatIsMissingIsAProblemAsLongAsItIs(t *testing.T) {
 	const objects = `
 apiVersion: networking.k8s.io/v1
@@ -473,6 +429,22 @@ involvedObject: {kind: Node, name: node-1, uid: node-1}
 	for at, want := range map[string]bool{"2026-03-01T08:58:04Z": true, "2026-03-01T08:40:00Z": false} {
 		if got := written(t, fakeCluster(t, event(at)).explains(t, "pods", "web")); strings.Contains(got, says) != want {
 			t.Errorf("an Event at %s:\n%s", at, got)
+		}
+	}
+}
+
+func TestAWaitWhoseBeginIsUnknownIsNotLate(t *testing.T) {
+	const objects = shopNamespace + `
+apiVersion: apps/v1
+kind: StatefulSet
+metadata: {name: db, namespace: shop, uid: s, generation: 1, creationTimestamp: "2026-02-01T09:00:00Z"}
+spec: {replicas: 1, selector: {matchLabels: {app: db}}, template: {metadata: {labels: {app: db}}}}
+status: {observedGeneration: 1, replicas: 1}
+`
+	for name, forbidden := range map[string][]string{"its pod is being replaced": nil, "its pods may not be read": {"Pod"}} {
+		x := fakeCluster(t, objects, forbidden...).explains(t, "statefulsets.apps", "db")
+		if x.State != Waiting || x.Cause != nil || x.LateAfter != nil {
+			t.Errorf("%s: %s, %+v, late after %v", name, x.State, x.Cause, x.LateAfter)
 		}
 	}
 }

@@ -139,33 +139,31 @@ func (e *Explainer) Explain(ctx context.Context, resource schema.GroupResource, 
 	}
 	explained := 0
 	begin := walk{from: []string{(&reference{kind: kind.GroupKind(), namespace: namespace, name: name}).key()}, explained: &explained}
-	return e.explain(ctx, resource, namespace, name, begin)
+	return e.explain(ctx, mapping, namespace, name, begin)
 }
 
 // explain explains an object on a walk.
-func (e *Explainer) explain(ctx context.Context, resource schema.GroupResource, namespace, name string, w walk) (*Explanation, error) {
-	kind, err := e.client.RESTMapper().KindFor(resource.WithVersion(""))
-	if err != nil {
-		return nil, err
-	}
+func (e *Explainer) explain(ctx context.Context, mapping *meta.RESTMapping, namespace, name string, w walk) (*Explanation, error) {
 	*w.explained++
+	resource := mapping.Resource.GroupResource()
 	q := &inquiry{
 		ctx: ctx, Explainer: e, resource: resource, namespace: namespace, name: name, walk: w,
 		explanation: Explanation{Namespace: namespace, Name: name},
 	}
+	var err error
 	if known, ok := supportedTypes[resource]; ok {
 		err = known.explain(q)
 	} else if resource == secrets {
 		err = q.secret()
 	} else {
-		err = q.anyKind(kind)
+		err = q.anyKind(mapping.GroupVersionKind)
 	}
 	if err != nil {
 		return nil, err
 	}
 	x := q.conclude()
 	q.follow()
-	q.hurry()
+	q.checkWait()
 	if q.notFound != nil && x.Cause == nil {
 		return nil, q.notFound
 	}
@@ -206,8 +204,8 @@ type inquiry struct {
 	blaming *diagnosis.Cause
 	// next are objects that can be why the target does not work.
 	next []reference
-	// patience limits the wait of a target without a known cause, or nil.
-	patience *overdue
+	// wait limits how long a target without a known cause may wait, or is nil.
+	wait *waitLimit
 }
 
 // set sets the kind, the state and the summary of the explanation.
@@ -232,7 +230,7 @@ func (q *inquiry) conclude() *Explanation {
 	if q.held || x.State != Stopped && x.State != Completed {
 		q.diagnose()
 	}
-	if q.patience == nil && len(q.workload.Pods)+len(q.controllers) > 0 && !x.passive {
+	if q.wait == nil && len(q.workload.Pods)+len(q.controllers) > 0 && !x.passive {
 		q.limitPods()
 	}
 	if x.Cause != nil {

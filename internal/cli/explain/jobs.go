@@ -6,7 +6,6 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -50,7 +49,7 @@ func (q *inquiry) setJob(j *batchv1.Job) {
 		if j.Status.StartTime != nil {
 			started = j.Status.StartTime.Time
 		}
-		q.limit(latest(started, notReadySince(q.workload.Pods)), podsReadyAfter)
+		q.limitWait(latest(started, notReadySince(q.workload.Pods)), podsReadyAfter)
 	}
 }
 
@@ -110,17 +109,15 @@ func (q *inquiry) cronJob() error {
 	return nil
 }
 
-// formerTemplate notes that the last Job has another template than the CronJob has now, and prevents
-// the next Job. Its template cannot change, so that what was corrected since does not help it.
+// formerTemplate notes that the last Job has another image than the CronJob has now, and prevents the next
+// Job. Its template cannot change. Other differences can come from an admission webhook.
 func (q *inquiry) formerTemplate(c *batchv1.CronJob, last *batchv1.Job) {
 	if q.explanation.State != Waiting || c.Spec.ConcurrencyPolicy != batchv1.ForbidConcurrent {
 		return
 	}
-	was, is := last.Spec.Template.Spec, c.Spec.JobTemplate.Spec.Template.Spec
-	if equality.Semantic.DeepEqual(was, is) {
-		return
+	if change := imageChange(last.Spec.Template.Spec, c.Spec.JobTemplate.Spec.Template.Spec); change != "" {
+		q.workload.FormerJob = &diagnosis.FormerJob{Name: last.Name, Namespace: last.Namespace, Change: change}
 	}
-	q.workload.FormerJob = &diagnosis.FormerJob{Name: last.Name, Namespace: last.Namespace, Change: imageChange(was, is)}
 }
 
 // imageChange describes the first container whose image differs between two templates, or returns "".

@@ -79,7 +79,7 @@ func (q *inquiry) releasedBy(u *unstructured.Unstructured) []reference {
 		namespace = q.namespace
 	}
 	var all []reference
-	for _, kind := range owned[:4] {
+	for _, kind := range workloads {
 		for _, o := range q.listIn(namespace, kind) {
 			labels := o.GetLabels()
 			ours := labels[helmRelease.Group+"/name"] == u.GetName() && labels[helmRelease.Group+"/namespace"] == u.GetNamespace()

@@ -97,7 +97,7 @@ func (q *inquiry) explainNext(r reference) (found *Explanation, cycle bool) {
 		return nil, false
 	}
 	next := walk{from: append(slices.Clone(q.walk.from), r.key()), explained: q.walk.explained}
-	found, err = q.explain(q.ctx, mapping.Resource.GroupResource(), r.namespace, r.name, next)
+	found, err = q.explain(q.ctx, mapping, r.namespace, r.name, next)
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil, false
@@ -300,10 +300,10 @@ func eachReference(value any, depth int, visit func(ref map[string]any)) {
 	}
 }
 
-// owned are the types whose objects a custom resource can own, in the order in which they are read.
-var owned = []schema.GroupKind{
-	{Group: "apps", Kind: "Deployment"}, {Group: "apps", Kind: "StatefulSet"}, {Group: "apps", Kind: "DaemonSet"},
-	{Group: "batch", Kind: "Job"}, {Kind: kindPod},
+// workloads are the types whose objects create pods for a custom resource, in the order in which they are
+// read.
+var workloads = []schema.GroupKind{
+	{Group: "apps", Kind: "Deployment"}, {Group: "apps", Kind: "StatefulSet"}, {Group: "apps", Kind: "DaemonSet"}, {Group: "batch", Kind: "Job"},
 }
 
 // ownedKinds are further types that objects of some groups own, by their documentation: cert-manager.io,
@@ -326,7 +326,7 @@ func (q *inquiry) ownedBy(u *unstructured.Unstructured) []reference {
 		return nil
 	}
 	kind := u.GroupVersionKind().GroupKind()
-	return q.ownedKinds(u, append(slices.Clone(ownedKinds[kind]), owned...))
+	return q.ownedKinds(u, slices.Concat(ownedKinds[kind], workloads, []schema.GroupKind{{Kind: kindPod}}))
 }
 
 // ownedKinds returns the objects of these types that an object owns.

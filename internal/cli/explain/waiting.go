@@ -28,20 +28,20 @@ const (
 	processedAfter = time.Minute
 )
 
-// overdue is why an object that waits should be ready by now.
-type overdue struct {
+// waitLimit is until when it is usual that an object waits.
+type waitLimit struct {
 	// since is when the wait began, and usual how long it may take.
 	since time.Time
 	usual time.Duration
 }
 
-func (o overdue) at() time.Time { return o.since.Add(o.usual) }
+func (o waitLimit) at() time.Time { return o.since.Add(o.usual) }
 
-// limit sets until when the wait of the target is usual. Without one, it is not limited: some objects
+// limitWait sets until when the wait of the target is usual. Without one, it is not limited: some objects
 // wait for others that do not exist yet.
-func (q *inquiry) limit(since time.Time, usual time.Duration) {
+func (q *inquiry) limitWait(since time.Time, usual time.Duration) {
 	if !since.IsZero() {
-		q.patience = &overdue{since, usual}
+		q.wait = &waitLimit{since, usual}
 	}
 }
 
@@ -64,10 +64,10 @@ func (q *inquiry) limitPods() {
 		}
 	}
 	at := notReadySince(q.workload.Pods)
-	if at.IsZero() && len(q.workload.Pods) > 0 {
-		return // it waits for the end of others, or its status is late
+	if at.IsZero() && !q.clock.Now().Before(since.Add(usual)) {
+		return // it can have been ready until now
 	}
-	q.limit(latest(since, at), usual)
+	q.limitWait(latest(since, at), usual)
 }
 
 // notReadySince returns the latest time since when one of the pods is not ready. It is zero if all are.
@@ -91,10 +91,10 @@ func latest(a, b time.Time) time.Time {
 	return a
 }
 
-// hurry applies the limit to a target that waits without a known cause. Before the limit, the overview
+// checkWait applies the limit to a target that waits without a known cause. Before the limit, the overview
 // does not list it. After it, the wait itself is the cause.
-func (q *inquiry) hurry() {
-	x, p := &q.explanation, q.patience
+func (q *inquiry) checkWait() {
+	x, p := &q.explanation, q.wait
 	if p == nil || x.State != Waiting || x.Cause != nil || x.LateAfter != nil {
 		return
 	}
@@ -105,7 +105,7 @@ func (q *inquiry) hurry() {
 	}
 	cause := diagnosis.Cause{
 		Reason: reasonNotReady, Object: diagnosis.Object{Kind: x.Kind, Name: x.Name}, Time: p.since, Count: 1,
-		Message: fmt.Sprintf("it has not become ready for %s, and nothing says why: %s", duration.HumanDuration(now.Sub(p.since)), x.Summary),
+		Message: fmt.Sprintf("it has not been ready for %s, and nothing says why: %s", duration.HumanDuration(now.Sub(p.since)), x.Summary),
 		Advice:  "waiting has not helped: " + q.whereToLook(),
 	}
 	if e := q.latestWarning(); e != nil {
