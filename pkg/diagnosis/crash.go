@@ -104,10 +104,31 @@ func (c *container) outOfMemoryText() explanation {
 			advice:  "reduce its memory use, or set a larger memory request and limit in resources",
 		}
 	}
-	return explanation{
+	r := explanation{
 		message: c.label() + " was killed because it used more memory than its limit of " + limit.String(),
 		advice:  "raise resources.limits.memory, or reduce its memory use",
 	}
+	if c.limitedByRange() {
+		r.message += ", which a LimitRange of the namespace sets for containers without one"
+		r.advice = "set resources.limits.memory, or reduce its memory use"
+	}
+	return r
+}
+
+// limitRanger is the annotation in which the admission plugin LimitRanger says what it has set:
+// plugin/pkg/admission/limitranger/admission.go.
+const limitRanger = "kubernetes.io/limit-ranger"
+
+// limitedByRange reports whether a LimitRange has set the memory limit of the container. Users can write the
+// annotation, too.
+func (c *container) limitedByRange() bool {
+	for part := range strings.SplitSeq(c.pod.Annotations[limitRanger], ";") {
+		what, of, _ := strings.Cut(part, " for ")
+		if strings.Contains(what, "memory limit") && strings.TrimSpace(of) == "container "+c.name {
+			return true
+		}
+	}
+	return false
 }
 
 // exitText describes the exit code or signal, never the container's own output. It concludes nothing

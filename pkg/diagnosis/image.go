@@ -270,8 +270,14 @@ func (c *container) imageCause(reason, message string) Cause {
 	if !ok {
 		r = matchOr(imageRules, detail, c.eventsAdvice())
 	}
+	var unreadSecrets []Object
 	if unread := c.unreadPullSecrets(last); unread.message != "" && (r.means == MeansAccessDenied || r.means == MeansNoCredentials) {
 		r.message, r.advice = unread.message+", and the registry denies access", unread.advice
+		for _, s := range c.pod.Spec.ImagePullSecrets {
+			if strings.Contains(unread.message, "\""+s.Name+"\"") {
+				unreadSecrets = append(unreadSecrets, Object{"Secret", s.Name})
+			}
+		}
 	} else {
 		r = c.namePullSecrets(r)
 	}
@@ -290,7 +296,7 @@ func (c *container) imageCause(reason, message string) Cause {
 	}
 	r.message = what + r.message
 	cause := c.cause(reason, r).withEvent(last)
-	cause.Node = node
+	cause.Node, cause.Blames = node, unreadSecrets
 	return cause
 }
 

@@ -160,3 +160,28 @@ func (s *podView) unmatchedClaims(nodes string) string {
 	}
 	return "no free devices match all of ResourceClaims " + line(strings.Join(names, ", "), maxQuoted)
 }
+
+var unschedulableNodes = compile(`were unschedulable`)
+
+// cordoned names the nodes that take no new pods, if the scheduler counts them and the place of a volume does
+// not name them already.
+func (s *podView) cordoned(nodes, places string) string {
+	if s.Nodes == nil || !unschedulableNodes.MatchString(nodes) || strings.Contains(places, cordonedThere) {
+		return ""
+	}
+	const most = 3
+	var names []string
+	for _, n := range s.Nodes.Places {
+		if n.Cordoned {
+			names = append(names, n.Name)
+		}
+	}
+	slices.Sort(names)
+	if len(names) > most {
+		names = append(names[:most], "others")
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return line("cordoned: "+strings.Join(names, ", "), maxQuoted)
+}

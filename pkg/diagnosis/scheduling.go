@@ -279,7 +279,7 @@ func (s *podView) describeUnschedulable(text string, cause *Cause) {
 	if notYet.MatchString(nodes) {
 		cause.Message = "the pod cannot be scheduled yet"
 	}
-	if strings.HasPrefix(text, "no nodes available") || s.Nodes != nil && s.Nodes.Total == 0 {
+	if strings.HasPrefix(text, "no nodes available") || nodes == "" && s.Nodes != nil && s.Nodes.Total == 0 {
 		cause.Message, cause.Advice = "the cluster has no nodes", "wait until it has nodes, or ask the cluster's administrator"
 		return
 	}
@@ -297,7 +297,7 @@ func (s *podView) describeUnschedulable(text string, cause *Cause) {
 	if strings.Contains(places, noNodeThere) {
 		cause.Transient = false
 	}
-	notes := slices.DeleteFunc([]string{note, s.unmatchedClaims(nodes), taintNote(taints), places}, func(n string) bool { return n == "" })
+	notes := slices.DeleteFunc([]string{note, s.unmatchedClaims(nodes), taintNote(taints), s.cordoned(nodes, places), places}, func(n string) bool { return n == "" })
 	if len(notes) > 0 {
 		cause.Message += " (" + strings.Join(notes, "; ") + ")"
 	}

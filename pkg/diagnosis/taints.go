@@ -28,7 +28,7 @@ func (s *podView) untolerated(nodes string) []nodeTaint {
 	}
 	most := map[nodeTaint]int{} // a node can have the same taint with two effects
 	for taint, count := range s.Nodes.Taints {
-		if !tolerates(s.pod, &taint) {
+		if !Tolerates(&s.pod.Spec, &taint) {
 			t := nodeTaint{key: taint.Key, value: taint.Value}
 			most[t] = max(most[t], count)
 		}
@@ -41,10 +41,10 @@ func (s *podView) untolerated(nodes string) []nodeTaint {
 	return taints
 }
 
-// tolerates reports whether the pod tolerates a taint. A toleration that compares numbers counts
+// Tolerates reports whether the pods of a spec tolerate a taint. A toleration that compares numbers counts
 // as one that does.
-func tolerates(p *corev1.Pod, taint *corev1.Taint) bool {
-	return slices.ContainsFunc(p.Spec.Tolerations, func(t corev1.Toleration) bool {
+func Tolerates(p *corev1.PodSpec, taint *corev1.Taint) bool {
+	return slices.ContainsFunc(p.Tolerations, func(t corev1.Toleration) bool {
 		if t.Effect != "" && t.Effect != taint.Effect || t.Key != "" && t.Key != taint.Key {
 			return false
 		}

@@ -328,6 +328,7 @@ func (e *Enricher) pod(ctx context.Context, ref alarm.Reference, event *alarm.Ev
 	w.Events = []diagnosis.Event{matched}
 	d := diagnosis.Diagnose(w)
 	if cause := d.Of(matched.Container()); cause != nil {
+		kube.ReadHolders(ctx, e.live, e.nodes, cause, w.Pods, w.Now)
 		object.Cause = cause.Sentence()
 	}
 	return object, nil

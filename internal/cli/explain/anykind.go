@@ -9,6 +9,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -96,8 +97,39 @@ func (q *inquiry) anyKind(kind schema.GroupVersionKind) error {
 		q.set(kind.Kind, Waiting, behind)
 	default:
 		q.byStatus(kind, u, result)
+		q.routed(u)
+		q.missingInSpec(u)
 	}
 	return nil
+}
+
+// routed adds what the Services of a route of gateway-api/apis/v1 show. Its conditions only say whether
+// these exist.
+func (q *inquiry) routed(u *unstructured.Unstructured) {
+	kind := u.GroupVersionKind()
+	if kind.Group != gatewayGroup || !strings.HasSuffix(kind.Kind, "Route") || q.explanation.State != Running {
+		return
+	}
+	rules, _, _ := unstructured.NestedSlice(u.Object, "spec", "rules")
+	read := 0
+	for i, rule := range rules {
+		fields, _ := rule.(map[string]any)
+		backends, _, _ := unstructured.NestedSlice(fields, "backendRefs")
+		for _, b := range backends {
+			ref, _ := b.(map[string]any)
+			name, _ := ref["name"].(string)
+			port, _ := ref["port"].(int64)
+			namespace, _ := ref["namespace"].(string)
+			if kindIn("backendRefs", ref, "") != serviceKind || read >= maxBackends || namespace != "" && namespace != q.namespace {
+				continue
+			}
+			read++
+			q.backend(backend{networkingv1.IngressServiceBackend{Name: name, Port: networkingv1.ServiceBackendPort{Number: int32(port)}}, fmt.Sprintf("rule %d", i+1)})
+		}
+	}
+	if len(q.workload.Known)+len(q.workload.Pods) > 0 {
+		q.explanation.State = Waiting
+	}
 }
 
 // ownConditions explains the alarms, receivers, shares and grants of Bongsu. Their conditions say
@@ -120,8 +152,12 @@ func (q *inquiry) ownConditions() error {
 
 // byStatus sets the state and the causes from the conditions, or else from other fields of the status.
 func (q *inquiry) byStatus(kind schema.GroupVersionKind, u *unstructured.Unstructured, result *status.Result) {
-	if kind.GroupKind() == kueueWorkload {
+	switch kind.GroupKind() {
+	case kueueWorkload:
 		q.kueueWorkload(u)
+		return
+	case localQueue, clusterQueue:
+		q.kueueQueue(u)
 		return
 	}
 	object, conditions := diagnosis.Object{Kind: kind.Kind, Name: u.GetName()}, q.explanation.Conditions

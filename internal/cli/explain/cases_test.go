@@ -75,7 +75,10 @@ Pod shop/erp does not run as it should: 0 of 1 container ready
 
 Cause: Unhealthy in Pod erp, container erp (4 times, last 3s ago)
   container "erp" is not ready: its startup probe of port 8080 cannot connect
-  Advice: check the probe's port, or wait until the container listens on it; ports of the container: 8080`},
+  Advice: check the probe's port, or wait until the container listens on it; ports of the container: 8080
+
+The end of the log of Pod erp, container erp:
+  | fake logs`},
 	})
 	o, err := fakeCluster(t, shopNamespace+slowStart("2026-03-01T08:59:20Z")).Overview(t.Context(), "shop")
 	if err != nil || len(o.Problems) > 0 {

@@ -9,6 +9,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bongsu-io/bongsu/internal/kube"
@@ -38,6 +39,7 @@ func (q *inquiry) byWebhook() bool {
 	}
 	t := q.missingPods(w.client.Service)
 	if t == nil {
+		q.next = append(q.next, newReference(schema.GroupKind{Group: admissionv1.GroupName, Kind: w.kind}, "", w.configuration, ", which configures it,"))
 		return false
 	}
 	namespace := w.client.Service.Namespace

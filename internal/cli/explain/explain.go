@@ -24,6 +24,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/discovery/cached/memory"
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
@@ -42,6 +44,14 @@ type Explainer struct {
 	// logs is nil in an overview, which reads no logs, and no objects one by one.
 	logs  corev1client.PodsGetter
 	clock clock.PassiveClock
+	// served lists the API groups, and the types of a version.
+	served served
+}
+
+// served lists what an API server serves.
+type served interface {
+	ServerGroups() (*metav1.APIGroupList, error)
+	ServerResourcesForGroupVersion(groupVersion string) (*metav1.APIResourceList, error)
 }
 
 // schemes register the types that the package reads.
@@ -67,7 +77,11 @@ func New(config *rest.Config, clk clock.PassiveClock) (*Explainer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Explainer{client: objects, objects: objects, logs: logs, clock: clk}, nil
+	api, err := discovery.NewDiscoveryClientForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	return &Explainer{client: objects, objects: objects, logs: logs, clock: clk, served: memory.NewMemCacheClient(api)}, nil
 }
 
 // supportedType is a type that an overview contains.
@@ -138,7 +152,7 @@ func (e *Explainer) Explain(ctx context.Context, resource schema.GroupResource, 
 		namespace = ""
 	}
 	explained := 0
-	begin := walk{from: []string{(&reference{kind: kind.GroupKind(), namespace: namespace, name: name}).key()}, explained: &explained}
+	begin := walk{from: []string{(&reference{kind: kind.GroupKind(), namespace: namespace, name: name}).key()}, explained: &explained, lists: map[string][]client.Object{}}
 	return e.explain(ctx, mapping, namespace, name, begin)
 }
 
@@ -194,6 +208,8 @@ type inquiry struct {
 	// condition is the cause in a condition of the operator, or nil. It is the cause if the caller
 	// may not read everything that the operator reads.
 	condition *diagnosis.Cause
+	// works is true if the target does what it should, although some of its pods may have a problem.
+	works bool
 	// held is true if the target's deletion is known to wait for something.
 	held bool
 	// awaitsDeleted is true if a deleted pod still exists that the target waits for.
@@ -235,6 +251,9 @@ func (q *inquiry) conclude() *Explanation {
 	}
 	if x.Cause != nil {
 		x.LastCrash = nil
+	}
+	if q.works && x.Cause == nil {
+		x.State, x.LateAfter = Running, nil
 	}
 	return x
 }

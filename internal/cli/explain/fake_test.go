@@ -18,6 +18,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -80,6 +81,12 @@ func fakeCluster(t *testing.T, objects string, forbidden ...string) *fakeExplain
 			t.Fatal(err)
 		}
 	}
+	all := parse(t, scheme, objects)
+	for _, o := range all {
+		if o.GetDeletionTimestamp() != nil && len(o.GetFinalizers()) == 0 {
+			o.SetFinalizers([]string{fakeFinalizer})
+		}
+	}
 	requests := map[string]int{}
 	// asked counts a request, or returns an error.
 	asked := func(c client.Client, o runtime.Object) error {
@@ -93,26 +100,55 @@ func fakeCluster(t *testing.T, objects string, forbidden ...string) *fakeExplain
 		requests[gvk.Kind]++
 		return nil
 	}
-	c := fake.NewClientBuilder().WithScheme(scheme).WithRESTMapper(fakeMapper()).WithObjects(parse(t, scheme, objects)...).
+	c := fake.NewClientBuilder().WithScheme(scheme).WithRESTMapper(fakeMapper(all)).WithObjects(all...).
 		WithIndex(&corev1.Pod{}, "spec.nodeName", func(o client.Object) []string { return []string{o.(*corev1.Pod).Spec.NodeName} }).
 		WithIndex(&corev1.Event{}, "involvedObject.kind", func(o client.Object) []string { return []string{o.(*corev1.Event).InvolvedObject.Kind} }).
 		WithIndex(&corev1.Event{}, "involvedObject.name", func(o client.Object) []string { return []string{o.(*corev1.Event).InvolvedObject.Name} }).
 		WithInterceptorFuncs(interceptor.Funcs{
 			Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
-				return cmp.Or(asked(c, o), c.Get(ctx, key, o, opts...))
+				if err := cmp.Or(asked(c, o), c.Get(ctx, key, o, opts...)); err != nil {
+					return err
+				}
+				withoutFinalizer(o)
+				return nil
 			},
 			List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
-				return cmp.Or(asked(c, list), c.List(ctx, list, opts...))
+				if err := cmp.Or(asked(c, list), c.List(ctx, list, opts...)); err != nil {
+					return err
+				}
+				return meta.EachListItem(list, func(o runtime.Object) error { withoutFinalizer(o.(client.Object)); return nil })
 			},
 		}).Build()
+	for _, o := range all { // the fake client learns the type of a list only if it lists before it gets
+		if u, ok := o.(*unstructured.Unstructured); ok {
+			list := &unstructured.UnstructuredList{}
+			list.SetGroupVersionKind(u.GroupVersionKind().GroupVersion().WithKind(u.GetKind() + "List"))
+			_ = c.List(t.Context(), list)
+		}
+	}
+	clear(requests)
 	return &fakeExplainer{requests: requests, Explainer: &Explainer{
 		client: c, objects: c, logs: kubefake.NewClientset().CoreV1(), clock: clocktesting.NewFakePassiveClock(testNow),
+		served: servedTypes(all),
 	}}
 }
 
-// fakeMapper returns the types of the fake cluster.
-func fakeMapper() meta.RESTMapper {
+// fakeFinalizer lets the fake client accept an object that is being deleted.
+const fakeFinalizer = "fake/finalizer"
+
+// withoutFinalizer removes it again.
+func withoutFinalizer(o client.Object) {
+	if kept := slices.DeleteFunc(slices.Clone(o.GetFinalizers()), func(f string) bool { return f == fakeFinalizer }); len(kept) < len(o.GetFinalizers()) {
+		o.SetFinalizers(kept)
+	}
+}
+
+// fakeMapper returns the types of the fake cluster: the usual ones, and those of the objects.
+func fakeMapper(objects []client.Object) meta.RESTMapper {
 	var versions []schema.GroupVersion
+	for _, o := range objects {
+		versions = append(versions, o.GetObjectKind().GroupVersionKind().GroupVersion())
+	}
 	for _, kinds := range testKinds {
 		for _, k := range kinds {
 			versions = append(versions, k.GroupVersion())
@@ -128,7 +164,58 @@ func fakeMapper() meta.RESTMapper {
 			mapper.Add(k, scope)
 		}
 	}
+	for _, o := range objects {
+		k := o.GetObjectKind().GroupVersionKind()
+		if _, err := mapper.RESTMapping(k.GroupKind(), k.Version); err == nil {
+			continue
+		}
+		scope := meta.RESTScopeNamespace
+		if o.GetNamespace() == "" {
+			scope = meta.RESTScopeRoot
+		}
+		mapper.AddSpecific(k, k.GroupVersion().WithResource(pluralOf(k.Kind)), k.GroupVersion().WithResource(strings.ToLower(k.Kind)), scope)
+	}
 	return mapper
+}
+
+// pluralOf returns the usual name of the resource of a kind.
+func pluralOf(kind string) string {
+	kind = strings.ToLower(kind)
+	switch {
+	case strings.HasSuffix(kind, "ch"), strings.HasSuffix(kind, "s"):
+		return kind + "es"
+	case strings.HasSuffix(kind, "ay"):
+		return kind + "s"
+	case strings.HasSuffix(kind, "y"):
+		return strings.TrimSuffix(kind, "y") + "ies"
+	}
+	return kind + "s"
+}
+
+// servedTypes serves the types of objects.
+type servedTypes []client.Object
+
+func (s servedTypes) ServerGroups() (*metav1.APIGroupList, error) {
+	var list metav1.APIGroupList
+	for _, o := range s {
+		group := o.GetObjectKind().GroupVersionKind().Group
+		if !slices.ContainsFunc(list.Groups, func(g metav1.APIGroup) bool { return g.Name == group }) {
+			list.Groups = append(list.Groups, metav1.APIGroup{Name: group})
+		}
+	}
+	return &list, nil
+}
+
+func (s servedTypes) ServerResourcesForGroupVersion(version string) (*metav1.APIResourceList, error) {
+	var list metav1.APIResourceList
+	for _, o := range s {
+		k := o.GetObjectKind().GroupVersionKind()
+		known := slices.ContainsFunc(list.APIResources, func(t metav1.APIResource) bool { return t.Kind == k.Kind })
+		if k.GroupVersion().String() == version && !known {
+			list.APIResources = append(list.APIResources, metav1.APIResource{Kind: k.Kind, Namespaced: o.GetNamespace() != "", Verbs: metav1.Verbs{"get", "list"}})
+		}
+	}
+	return &list, nil
 }
 
 // parse reads objects in YAML, separated by lines of dashes.

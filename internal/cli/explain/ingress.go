@@ -60,13 +60,15 @@ func (q *inquiry) ingressClass(i *networkingv1.Ingress) {
 	}
 	var list networkingv1.IngressClassList
 	var names []string
+	var classes []networkingv1.IngressClass
 	isDefault := false
 	read := q.list("ingressclasses.networking.k8s.io", &list, func() {
 		for _, c := range list.Items {
-			names = append(names, c.Name)
+			names, classes = append(names, c.Name), append(classes, c)
 			isDefault = isDefault || c.Annotations[networkingv1.AnnotationIsDefaultIngressClass] == "true"
 		}
 	})
+	q.next = append(q.next, q.ingressController(i, classes)...)
 	cause := diagnosis.Cause{Reason: "IngressClassNotFound", Object: diagnosis.Object{Kind: kindIngress, Name: i.Name}}
 	cause.Advice = "set spec.ingressClassName to one of " + nameList(names)
 	if len(names) == 0 {

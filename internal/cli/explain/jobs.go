@@ -7,7 +7,6 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bongsu-io/bongsu/pkg/diagnosis"
@@ -38,7 +37,7 @@ func (q *inquiry) setJob(j *batchv1.Job) {
 		summary := "it is suspended; set spec.suspend to false to start it"
 		if queue := diagnosis.QueueText(j.Labels); queue != "" {
 			summary = "it is suspended; " + queue
-			q.next = append(q.next, q.ownedKinds(j, ownedKinds[schema.GroupKind{Group: batchv1.GroupName, Kind: "Job"}])...)
+			q.next = append(q.next, q.ownedOf(j, ownedKinds[jobKind])...)
 		}
 		q.set("Job", Stopped, summary)
 	case slices.ContainsFunc(q.workload.Pods, podIsReady):

@@ -15,6 +15,32 @@ import (
 // kueueWorkload is what Kueue creates for a Job, a pod or another object that it admits.
 var kueueWorkload = schema.GroupKind{Group: "kueue.x-k8s.io", Kind: "Workload"}
 
+// The queues of Kueue: kueue/apis/kueue/v1beta1.
+var (
+	localQueue   = schema.GroupKind{Group: kueueWorkload.Group, Kind: "LocalQueue"}
+	clusterQueue = schema.GroupKind{Group: kueueWorkload.Group, Kind: "ClusterQueue"}
+)
+
+// queue returns the queue of a Workload, or the ClusterQueue of a LocalQueue.
+func (q *inquiry) queue() []reference {
+	u := q.object.(*unstructured.Unstructured) //nolint:forcetypeassert // the edge is for these
+	if u.GetKind() == localQueue.Kind {
+		name, _, _ := unstructured.NestedString(u.Object, "spec", "clusterQueue")
+		return []reference{newReference(clusterQueue, "", name, ", to which it belongs,")}
+	}
+	name, _, _ := unstructured.NestedString(u.Object, "spec", "queueName")
+	return []reference{newReference(localQueue, u.GetNamespace(), name, ", in which it waits,")}
+}
+
+// kueueQueue explains a queue that admits nothing: its condition Active is False.
+func (q *inquiry) kueueQueue(u *unstructured.Unstructured) {
+	q.set(u.GetKind(), Running, "it is active")
+	if active := meta.FindStatusCondition(q.explanation.Conditions, "Active"); active != nil && active.Status == metav1.ConditionFalse {
+		q.set(u.GetKind(), Waiting, "it is not active")
+		q.workload.Known = append(q.workload.Known, fromCondition(diagnosis.Object{Kind: u.GetKind(), Name: u.GetName()}, *active))
+	}
+}
+
 // kueueWorkload explains a Workload of Kueue by its conditions, whose reasons are those of
 // kueue/apis/kueue/v1beta1/workload_types.go. A Workload that waits for quota is no problem.
 func (q *inquiry) kueueWorkload(u *unstructured.Unstructured) {

@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 
@@ -8,29 +9,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// membersOf returns the objects that an object of a delivery tool has applied, as its status or their
-// labels say. Those that cannot be why it has a problem are left out.
-func (q *inquiry) membersOf(u *unstructured.Unstructured) []reference {
-	all := q.inventoryOf(u)
-	all = append(all, q.degradedOf(u)...)
-	if u.GroupVersionKind().GroupKind() == helmRelease {
-		all = append(all, q.releasedBy(u)...)
-	}
-	return append(all, q.dependencies(u)...)
-}
-
-// problemText is what the target says about itself.
-func (q *inquiry) problemText() string {
-	text := q.explanation.Summary
-	if c := q.explanation.Cause; c != nil {
-		text += " " + c.Message
-	}
-	return text
-}
-
-// inventoryOf returns the objects in the inventory of a Kustomization of Flux that the text of its problem
+// inventory returns the objects in the inventory of a Kustomization of Flux that the text of its problem
 // names: kustomize.toolkit.fluxcd.io/v1, ResourceInventory. An ID is NAMESPACE_NAME_GROUP_KIND.
-func (q *inquiry) inventoryOf(u *unstructured.Unstructured) []reference {
+func (q *inquiry) inventory() []reference {
+	u := q.object.(*unstructured.Unstructured) //nolint:forcetypeassert // the edge is for these
 	entries, _, _ := unstructured.NestedSlice(u.Object, "status", "inventory", "entries")
 	text := q.problemText()
 	var all []reference
@@ -41,7 +23,7 @@ func (q *inquiry) inventoryOf(u *unstructured.Unstructured) []reference {
 		if len(parts) != 4 || len(all) >= maxReferences {
 			continue
 		}
-		r := reference{schema.GroupKind{Group: parts[2], Kind: parts[3]}, parts[0], parts[1], ", which it applies,"}
+		r := newReference(schema.GroupKind{Group: parts[2], Kind: parts[3]}, parts[0], parts[1], ", which it applies,")
 		if strings.Contains(text, r.kind.Kind+"/"+r.namespace+"/"+r.name) || r.namespace == "" && strings.Contains(text, r.kind.Kind+"/"+r.name) {
 			all = append(all, r)
 		}
@@ -49,42 +31,74 @@ func (q *inquiry) inventoryOf(u *unstructured.Unstructured) []reference {
 	return all
 }
 
-// degradedOf returns the objects of an Application of Argo CD that are not healthy:
-// argoproj.io/v1alpha1, ResourceStatus.
-func (q *inquiry) degradedOf(u *unstructured.Unstructured) []reference {
-	if u.GroupVersionKind().GroupKind() != (schema.GroupKind{Group: "argoproj.io", Kind: "Application"}) {
-		return nil
+// applied returns the objects of an Application of Argo CD that could not be applied, whose hook failed, or
+// that are not healthy: argoproj.io/v1alpha1, ResourceResult and ResourceStatus.
+func (q *inquiry) applied() []reference {
+	u := q.object.(*unstructured.Unstructured) //nolint:forcetypeassert // the edge is for these
+	results, _, _ := unstructured.NestedSlice(u.Object, "status", "operationState", "syncResult", "resources")
+	var all []reference
+	for _, result := range results {
+		fields, _ := result.(map[string]any)
+		status, _ := fields["status"].(string)
+		hook, _ := fields["hookPhase"].(string)
+		if status == "SyncFailed" || hook == "Failed" || hook == "Error" || hook == "Running" {
+			all = appendApplied(all, fields)
+		}
 	}
 	resources, _, _ := unstructured.NestedSlice(u.Object, "status", "resources")
-	var all []reference
 	for _, resource := range resources {
 		fields, _ := resource.(map[string]any)
-		health, _, _ := unstructured.NestedString(fields, "health", "status")
-		if health != "Degraded" && health != "Progressing" || len(all) >= maxReferences {
-			continue
+		if health, _, _ := unstructured.NestedString(fields, "health", "status"); health == "Degraded" || health == "Progressing" || health == "Missing" {
+			all = appendApplied(all, fields)
 		}
-		text := func(field string) string { s, _ := fields[field].(string); return s }
-		all = append(all, reference{schema.GroupKind{Group: text("group"), Kind: text("kind")}, text("namespace"), text("name"), ", which it applies,"})
 	}
 	return all
 }
 
-// helmRelease is a release of Helm that Flux installs.
-var helmRelease = schema.GroupKind{Group: "helm.toolkit.fluxcd.io", Kind: "HelmRelease"}
-
-// releasedBy returns the workloads of a HelmRelease, by the labels that the controller adds.
-func (q *inquiry) releasedBy(u *unstructured.Unstructured) []reference {
-	namespace, _, _ := unstructured.NestedString(u.Object, "spec", "targetNamespace")
-	if namespace == "" {
-		namespace = q.namespace
+func appendApplied(all []reference, resource map[string]any) []reference {
+	if len(all) >= maxReferences {
+		return all
 	}
+	text := func(field string) string { s, _ := resource[field].(string); return s }
+	r := newReference(schema.GroupKind{Group: text("group"), Kind: text("kind")}, text("namespace"), text("name"), ", which it applies,")
+	if slices.Contains(all, r) {
+		return all
+	}
+	return append(all, r)
+}
+
+// failedHook is how Helm names the Job of a hook that failed.
+var failedHook = regexp.MustCompile(`\bjob ([a-z0-9][a-z0-9.-]*) failed`)
+
+// hooks returns the Jobs of hooks that failed, as the message of a HelmRelease says.
+func (q *inquiry) hooks() []reference {
+	var all []reference
+	for _, m := range failedHook.FindAllStringSubmatch(q.problemText(), maxReferences) {
+		all = append(all, newReference(jobKind, q.releaseNamespace(), m[1], ", which it runs,"))
+	}
+	return all
+}
+
+// releaseNamespace returns the namespace that a HelmRelease installs into.
+func (q *inquiry) releaseNamespace() string {
+	u := q.object.(*unstructured.Unstructured) //nolint:forcetypeassert // the edge is for these
+	if namespace, _, _ := unstructured.NestedString(u.Object, "spec", "targetNamespace"); namespace != "" {
+		return namespace
+	}
+	return q.namespace
+}
+
+// released returns the workloads of a HelmRelease, by the labels that the controller adds.
+func (q *inquiry) released() []reference {
+	u := q.object.(*unstructured.Unstructured) //nolint:forcetypeassert // the edge is for these
+	namespace := q.releaseNamespace()
 	var all []reference
 	for _, kind := range workloads {
 		for _, o := range q.listIn(namespace, kind) {
 			labels := o.GetLabels()
 			ours := labels[helmRelease.Group+"/name"] == u.GetName() && labels[helmRelease.Group+"/namespace"] == u.GetNamespace()
 			if ours && len(all) < maxReferences {
-				all = append(all, reference{kind, namespace, o.GetName(), ", which it installs,"})
+				all = append(all, newReference(kind, namespace, o.GetName(), ", which it installs,"))
 			}
 		}
 	}
@@ -96,7 +110,8 @@ const dependsOn = ", on which it depends,"
 
 // dependencies returns the objects in spec.dependsOn of an object of Flux that the text of its problem
 // names.
-func (q *inquiry) dependencies(u *unstructured.Unstructured) []reference {
+func (q *inquiry) dependencies() []reference {
+	u := q.object.(*unstructured.Unstructured) //nolint:forcetypeassert // the edge is for these
 	items, _, _ := unstructured.NestedSlice(u.Object, "spec", "dependsOn")
 	text := q.problemText()
 	var all []reference
@@ -108,7 +123,7 @@ func (q *inquiry) dependencies(u *unstructured.Unstructured) []reference {
 			namespace = u.GetNamespace()
 		}
 		if name != "" && slices.Contains(strings.FieldsFunc(text, notInName), namespace+"/"+name) {
-			all = append(all, reference{u.GroupVersionKind().GroupKind(), namespace, name, dependsOn})
+			all = append(all, newReference(u.GroupVersionKind().GroupKind(), namespace, name, dependsOn))
 		}
 	}
 	return all

@@ -44,6 +44,11 @@ func (q *inquiry) namespaceObject() error {
 	for _, c := range n.Status.Conditions {
 		if cause := remainingCause(c); c.Status == corev1.ConditionTrue && cause != nil {
 			cause.Object, cause.Time = object, c.LastTransitionTime.Time
+			if c.Type == corev1.NamespaceDeletionDiscoveryFailure {
+				for _, name := range apiServices(c.Message) {
+					q.next = append(q.next, newReference(apiService, "", name, ", which serves some of them,"))
+				}
+			}
 			q.workload.Known = append(q.workload.Known, *cause)
 		}
 	}

@@ -104,6 +104,7 @@ func (q *inquiry) blockedEvictions(node string, pods []*corev1.Pod) {
 					pods[blocked].Name, b.Name, b.Namespace, b.Status.CurrentHealthy, plural(int(b.Status.ExpectedPods), "pod"), b.Status.DesiredHealthy),
 				Advice: fmt.Sprintf("run bongsu explain poddisruptionbudget/%s -n %s", b.Name, b.Namespace),
 			})
+			q.next = append(q.next, newReference(budgetKind, b.Namespace, b.Name, ", which protects it,"))
 		}
 	})
 }

@@ -90,9 +90,10 @@ status: {disruptionsAllowed: 0, currentHealthy: 1, desiredHealthy: 1, expectedPo
 			want: `
 Node node-0 has a problem: it has 1 pod; it is cordoned, so that it gets no new pods: kubectl uncordon node-0
 
-Cause: InsufficientPods in Node node-0
-  a drain cannot evict pod "db-0": PodDisruptionBudget "db" of namespace "shop" allows no eviction; 1 of 1 pod healthy, and 1 must be
-  Advice: run bongsu explain poddisruptionbudget/db -n shop`},
+Cause: InsufficientPods in PodDisruptionBudget db
+  a drain cannot evict pod "db-0": PodDisruptionBudget "db" of namespace "shop" allows no eviction; 1 of 1 pod healthy, and 1 must be: PodDisruptionBudget "db", which protects it, has a problem: it allows no eviction while it covers 1 pod, so that a drain of their nodes does not end: minAvailable is 1, and 1 healthy pod must stay
+  Advice: run more pods, or change the budget so that one pod may be unavailable
+  By way of: PodDisruptionBudget shop/db`},
 		"the budget of its pod allows an eviction": {objects: `
 apiVersion: v1
 kind: Node

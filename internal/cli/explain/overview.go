@@ -14,8 +14,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	clientscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/pkg/diagnosis"
 )
 
@@ -67,7 +69,8 @@ var clusterTypes = []string{
 func (o *Overview) Incomplete() error {
 	var what []string
 	for _, u := range o.NotChecked {
-		if !slices.Contains(clusterTypes, u.What) || u.Why != "you may not list them" {
+		ofCluster := slices.Contains(clusterTypes, u.What) && u.Why == "you may not list them"
+		if !ofCluster && u.Why != notInOverview {
 			what = append(what, u.What)
 		}
 	}
@@ -86,7 +89,7 @@ func (e *Explainer) Overview(ctx context.Context, namespace string) (*Overview, 
 	}
 	s := newSnapshot(e.client, namespace)
 	v := &overview{
-		Explainer: &Explainer{client: e.client, objects: s, clock: e.clock}, snapshot: s,
+		Explainer: &Explainer{client: e.client, objects: s, clock: e.clock, served: e.served}, snapshot: s,
 		Overview: &Overview{Namespace: namespace, Problems: []Problem{}}, byKey: map[string]*Problem{},
 	}
 	targets, err := v.targets(ctx)
@@ -99,7 +102,33 @@ func (e *Explainer) Overview(ctx context.Context, namespace string) (*Overview, 
 	if err := v.explainAll(ctx, targets); err != nil {
 		return nil, err
 	}
+	v.otherTypes()
 	return v.result(), nil
+}
+
+// notInOverview is why an overview does not contain the objects of other API groups.
+const notInOverview = "an overview does not contain them; name one to explain it"
+
+// withoutProblems are further groups that an overview does not need: its own, and those of the API server.
+var withoutProblems = []string{v1alpha1.Group, "apiextensions.k8s.io", "apiregistration.k8s.io", "metrics.k8s.io", "custom.metrics.k8s.io", "external.metrics.k8s.io"}
+
+// otherTypes records the API groups of other operators, which the overview does not contain.
+func (v *overview) otherTypes() {
+	groups, err := v.served.ServerGroups()
+	if err != nil {
+		v.readFailed("the API groups", err)
+		return
+	}
+	var others []string
+	for _, g := range groups.Groups {
+		if !clientscheme.Scheme.IsGroupRegistered(g.Name) && !slices.Contains(withoutProblems, g.Name) {
+			others = append(others, g.Name)
+		}
+	}
+	if len(others) > 0 {
+		slices.Sort(others)
+		v.addUnread(NotChecked{What: "custom resources of " + nameList(others), Why: notInOverview})
+	}
 }
 
 // checkNamespace fails if the namespace does not exist. Lists of such a namespace are

@@ -130,6 +130,7 @@ func (q *inquiry) readClaims() {
 			q.unread("persistentvolumeclaims", "get them", err)
 		default:
 			q.workload.Claims = append(q.workload.Claims, claim)
+			q.next = append(q.next, sourceOf(claim)...)
 		}
 	}
 }
@@ -263,7 +264,7 @@ const (
 )
 
 // logged are the reasons for which a log may contain the details.
-var logged = []string{diagnosis.ReasonCrashLoopBackOff, diagnosis.ReasonError, diagnosis.ReasonOOMKilled, diagnosis.ReasonPodInitializing}
+var logged = []string{diagnosis.ReasonCrashLoopBackOff, diagnosis.ReasonError, diagnosis.ReasonOOMKilled, diagnosis.ReasonPodInitializing, diagnosis.ReasonUnhealthy}
 
 // readLog reads the end of the log of the first container that crashed, or of an init container that
 // does not end.
@@ -291,7 +292,7 @@ func (q *inquiry) readLog() {
 // cannot be read. If the container crashed, these are the lines before it ended.
 func (q *inquiry) tail(p *corev1.Pod, c *Cause) *Log {
 	container := c.Container
-	log := &Log{Pod: p.Name, Container: container, Previous: c.Reason != diagnosis.ReasonPodInitializing && !hasEnded(p, container)}
+	log := &Log{Pod: p.Name, Container: container, Previous: c.Reason != diagnosis.ReasonPodInitializing && c.Reason != diagnosis.ReasonUnhealthy && !hasEnded(p, container)}
 	lines, size := int64(maxLines), int64(maxLogBytes)
 	stream, err := q.logs.Pods(p.Namespace).GetLogs(p.Name, &corev1.PodLogOptions{
 		Container: container, Previous: log.Previous, TailLines: &lines, LimitBytes: &size,

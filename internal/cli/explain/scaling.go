@@ -40,6 +40,9 @@ func (q *inquiry) autoscaler() error {
 	if q.workload.Known = diagnosis.FromAutoscaler(h); len(q.workload.Known) > 0 {
 		q.explanation.State, q.explanation.partial = Waiting, true // the pods themselves run
 	}
+	if len(q.workload.Known) == 0 && h.Status.DesiredReplicas >= h.Status.CurrentReplicas && h.Status.CurrentReplicas > 0 {
+		q.next = append(q.next, q.scaleTarget(h)...)
+	}
 	if slices.ContainsFunc(q.workload.Known, func(c diagnosis.Cause) bool { return c.Reason == "FailedGetScale" }) {
 		q.explanation.Summary = "the number of pods of " + target + " is unknown"
 	}
@@ -138,6 +141,11 @@ func (q *inquiry) unhealthyPods(b *policyv1.PodDisruptionBudget) {
 	}
 	pods, _ := q.podsWith(selector)
 	q.workload.Pods = slices.DeleteFunc(pods, podIsReady)
+	if len(q.workload.Pods) == 0 {
+		if t, _ := q.templateOf(selector); t != nil {
+			q.next = append(q.next, *t.reference(q.namespace))
+		}
+	}
 	q.fallback = &diagnosis.Cause{
 		Reason: policyv1.InsufficientPodsReason, Object: diagnosis.Object{Kind: kindBudget, Name: b.Name}, Transient: true,
 		Message: fmt.Sprintf("%d of %s healthy, and a drain waits until %d are", b.Status.CurrentHealthy, plural(int(b.Status.ExpectedPods), "pod"), b.Status.DesiredHealthy+1),

@@ -36,7 +36,11 @@ func (q *inquiry) service() error {
 	e := q.endpointsOf(s)
 	q.set(kindService, e.state, e.summary)
 	q.add(e)
-	if e.state == Running && s.Spec.Type == corev1.ServiceTypeLoadBalancer && len(s.Status.LoadBalancer.Ingress) == 0 {
+	if len(e.slow) > 0 { // it works, but some of its pods may have a problem
+		q.explanation.State, q.explanation.partial, q.works = Waiting, true, true
+		q.workload.Pods = append(q.workload.Pods, e.slow...)
+	}
+	if e.state == Running && len(e.slow) == 0 && s.Spec.Type == corev1.ServiceTypeLoadBalancer && len(s.Status.LoadBalancer.Ingress) == 0 {
 		q.set(kindService, Waiting, e.summary+"; it has no address yet")
 		q.loadBalancer(s)
 	}
@@ -62,6 +66,8 @@ type endpoints struct {
 	cause *diagnosis.Cause
 	// unready are the selected pods if none of them is ready.
 	unready []*corev1.Pod
+	// slow are the selected pods that are not ready, if others are.
+	slow []*corev1.Pod
 	// owner creates the pods, if there are none, or is nil.
 	owner *reference
 }
@@ -99,7 +105,11 @@ func (q *inquiry) endpointsOf(s *corev1.Service) endpoints {
 	case len(ready) == 0:
 		return endpoints{state: Waiting, summary: summary, unready: alive}
 	}
-	return endpoints{state: Running, summary: summary, cause: missingPort(s, ready)}
+	e := endpoints{state: Running, summary: summary, cause: missingPort(s, ready)}
+	if e.cause == nil {
+		e.slow = slices.DeleteFunc(alive, podIsReady)
+	}
+	return e
 }
 
 func noEndpoints(s *corev1.Service, message, advice string) *diagnosis.Cause {

@@ -1,7 +1,9 @@
 package explain
 
 import (
+	"cmp"
 	"context"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -26,6 +28,8 @@ type snapshot struct {
 	// namespace is the listed namespace, or empty for all.
 	namespace string
 	lists     map[schema.GroupVersionKind]*listed
+	// others are snapshots of other namespaces, in which the root of a problem can be.
+	others map[string]*snapshot
 }
 
 // listed are the objects of a type, or the error of reading them.
@@ -38,7 +42,7 @@ type listed struct {
 }
 
 func newSnapshot(live client.Client, namespace string) *snapshot {
-	return &snapshot{live: live, namespace: namespace, lists: map[schema.GroupVersionKind]*listed{}}
+	return &snapshot{live: live, namespace: namespace, lists: map[schema.GroupVersionKind]*listed{}, others: map[string]*snapshot{}}
 }
 
 // Get implements client.Reader. It asks the API server for objects that are not in the
@@ -72,18 +76,39 @@ func (s *snapshot) List(ctx context.Context, list client.ObjectList, opts ...cli
 		return err
 	}
 	kind.Kind = strings.TrimSuffix(kind.Kind, "List")
-	l := s.read(ctx, kind)
+	options := (&client.ListOptions{}).ApplyOptions(opts)
+	l := s.of(options.Namespace, kind).read(ctx, kind)
 	if l.err != nil {
 		return l.err
 	}
-	options := (&client.ListOptions{}).ApplyOptions(opts)
+	all := l.objects[options.Namespace]
+	if options.Namespace == "" {
+		all = slices.Concat(slices.Collect(maps.Values(l.objects))...)
+		slices.SortFunc(all, func(a, b client.Object) int {
+			return cmp.Or(cmp.Compare(a.GetNamespace(), b.GetNamespace()), cmp.Compare(a.GetName(), b.GetName()))
+		})
+	}
 	var selected []runtime.Object
-	for _, o := range l.objects[options.Namespace] {
+	for _, o := range all {
 		if matches(o, options) {
 			selected = append(selected, o)
 		}
 	}
 	return meta.SetList(list, selected)
+}
+
+// of returns the snapshot that contains the objects of a type in a namespace, or in all.
+func (s *snapshot) of(namespace string, kind schema.GroupVersionKind) *snapshot {
+	mapping, err := s.live.RESTMapper().RESTMapping(kind.GroupKind(), kind.Version)
+	if s.namespace == "" || s.namespace == namespace || err != nil || mapping.Scope.Name() == meta.RESTScopeNameRoot {
+		return s
+	}
+	other := s.others[namespace]
+	if other == nil {
+		other = newSnapshot(s.live, namespace)
+		s.others[namespace] = other
+	}
+	return other
 }
 
 func matches(o client.Object, options *client.ListOptions) bool {
@@ -151,6 +176,7 @@ func newList(scheme *runtime.Scheme, kind schema.GroupVersionKind) (client.Objec
 	if err != nil {
 		return nil, err
 	}
+	empty.GetObjectKind().SetGroupVersionKind(listKind)
 	return empty.(client.ObjectList), nil //nolint:forcetypeassert // every list of the scheme is one
 }
 

@@ -76,12 +76,7 @@ func WriteText(w io.Writer, x *Explanation, now time.Time) error {
 	p.podStatuses(x.PodStatuses, now)
 	p.conditions(briefConditions(x))
 	p.lastFailure(briefLastFailure(x), now)
-	if len(x.NotChecked) > 0 {
-		p.line("")
-	}
-	for _, u := range x.NotChecked {
-		p.line("could not read %s: %s", u.What, u.Why)
-	}
+	p.notChecked(x.NotChecked)
 	_, err := io.WriteString(w, p.String())
 	return err
 }
@@ -247,14 +242,22 @@ func WriteOverview(w io.Writer, o *Overview) error {
 		p.line("")
 		p.line("For details: %s", detailsCommand(&o.Problems[0].Objects[0]))
 	}
-	if len(o.NotChecked) > 0 {
-		p.line("")
-	}
-	for _, u := range o.NotChecked {
-		p.line("could not read %s: %s", u.What, u.Why)
-	}
+	p.notChecked(o.NotChecked)
 	_, err := io.WriteString(w, p.String())
 	return err
+}
+
+func (p *page) notChecked(all []NotChecked) {
+	if len(all) > 0 {
+		p.line("")
+	}
+	for _, u := range all {
+		format := "could not read %s: %s"
+		if u.Why == notInOverview {
+			format = "not checked: %s: %s"
+		}
+		p.line(format, u.What, u.Why)
+	}
 }
 
 func scopeOf(o *Overview) string {

@@ -5,6 +5,7 @@ import (
 	"encoding/pem"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
@@ -48,6 +49,10 @@ const (
 	kindMutating   = "MutatingWebhookConfiguration"
 )
 
+// caAnnotation names the Certificate whose authority cert-manager writes to a configuration:
+// cert-manager.io/docs/concepts/ca-injector.
+const caAnnotation = "cert-manager.io/inject-ca-from"
+
 // validatingWebhooks explains a ValidatingWebhookConfiguration.
 func (q *inquiry) validatingWebhooks() error {
 	c := &admissionv1.ValidatingWebhookConfiguration{}
@@ -66,6 +71,10 @@ func (q *inquiry) webhooks(kind string, o client.Object, webhooksOf func() []adm
 	q.explanation.passive = true
 	if readable, err := q.targetOf(kind, o); !readable {
 		return err
+	}
+	if name := o.GetAnnotations()[caAnnotation]; name != "" && len(q.walk.from) > 1 {
+		namespace, name, _ := strings.Cut(name, "/")
+		q.next = append(q.next, newReference(certificate, namespace, name, ", whose authority it contains,"))
 	}
 	all := webhooksOf()
 	q.set(kind, Running, "it has "+plural(len(all), "webhook"))

@@ -1,0 +1,197 @@
+package explain
+
+import (
+	"fmt"
+	"iter"
+	"slices"
+
+	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/bongsu-io/bongsu/api/v1alpha1"
+	"github.com/bongsu-io/bongsu/pkg/diagnosis"
+)
+
+// reference names an object that can be why another one does not work.
+type reference struct {
+	kind            schema.GroupKind
+	namespace, name string
+	// relation describes it in a sentence before "has a problem", such as ", which creates it,". It can be
+	// empty.
+	relation string
+	// mustRun is true for what is a problem also if it is stopped.
+	mustRun bool
+}
+
+func newReference(kind schema.GroupKind, namespace, name, relation string) reference {
+	return reference{kind: kind, namespace: namespace, name: name, relation: relation}
+}
+
+func (r *reference) key() string {
+	return r.kind.String() + "/" + r.namespace + "/" + r.name
+}
+
+// String returns the kind and the quoted name, for a sentence.
+func (r *reference) String() string { return fmt.Sprintf("%s %q", r.kind.Kind, r.name) }
+
+// The types that edges begin at or lead to.
+var (
+	podKind           = corev1.SchemeGroupVersion.WithKind(kindPod).GroupKind()
+	secretKind        = corev1.SchemeGroupVersion.WithKind(kindSecret).GroupKind()
+	serviceKind       = corev1.SchemeGroupVersion.WithKind(kindService).GroupKind()
+	claimKind         = corev1.SchemeGroupVersion.WithKind(kindClaim).GroupKind()
+	budgetKind        = policyv1.SchemeGroupVersion.WithKind(kindBudget).GroupKind()
+	nodeKind          = corev1.SchemeGroupVersion.WithKind(kindNode).GroupKind()
+	jobKind           = batchv1.SchemeGroupVersion.WithKind("Job").GroupKind()
+	networkPolicyKind = networkingv1.SchemeGroupVersion.WithKind("NetworkPolicy").GroupKind()
+	ingressKind       = networkingv1.SchemeGroupVersion.WithKind(kindIngress).GroupKind()
+	scalerKind        = autoscalingv2.SchemeGroupVersion.WithKind(kindAutoscaler).GroupKind()
+
+	apiService    = schema.GroupKind{Group: "apiregistration.k8s.io", Kind: "APIService"}
+	helmRelease   = schema.GroupKind{Group: "helm.toolkit.fluxcd.io", Kind: "HelmRelease"}
+	certificate   = schema.GroupKind{Group: "cert-manager.io", Kind: "Certificate"}
+	nodeClaim     = schema.GroupKind{Group: "karpenter.sh", Kind: "NodeClaim"}
+	machine       = schema.GroupKind{Group: "cluster.x-k8s.io", Kind: "Machine"}
+	nodePoolKind  = schema.GroupKind{Group: "karpenter.sh", Kind: "NodePool"}
+	kustomization = schema.GroupKind{Group: "kustomize.toolkit.fluxcd.io", Kind: "Kustomization"}
+	application   = schema.GroupKind{Group: "argoproj.io", Kind: "Application"}
+)
+
+// workloads are the types whose objects create pods, in the order in which they are read.
+var workloads = []schema.GroupKind{
+	{Group: appsv1.GroupName, Kind: "Deployment"}, {Group: appsv1.GroupName, Kind: "StatefulSet"}, {Group: appsv1.GroupName, Kind: "DaemonSet"}, jobKind,
+}
+
+// edge leads from an object to others that can be why it does not work.
+type edge struct {
+	// from is the type of the object. Without a kind, these are all types without rules of their own.
+	from schema.GroupKind
+	// to returns the others. It leaves out those that cannot be why the object has its problem.
+	to func(*inquiry) []reference
+}
+
+// edges are the references that a walk follows by the type of the object, in this order.
+var edges = []edge{
+	{nodeKind, (*inquiry).agents},
+	{claimKind, (*inquiry).dataSource},
+	{ingressKind, (*inquiry).certificateMakers},
+	{scalerKind, (*inquiry).scaling},
+	{apiService, (*inquiry).servedBy},
+	{nodeClaim, (*inquiry).nodeOf},
+	{machine, (*inquiry).nodeOf},
+	{providerClass, (*inquiry).mountedBy},
+	{kueueWorkload, (*inquiry).queue},
+	{localQueue, (*inquiry).queue},
+	{kustomization, (*inquiry).inventory},
+	{kustomization, (*inquiry).dependencies},
+	{application, (*inquiry).applied},
+	{helmRelease, (*inquiry).hooks},
+	{helmRelease, (*inquiry).released},
+	{helmRelease, (*inquiry).dependencies},
+	{schema.GroupKind{}, (*inquiry).named},
+	{schema.GroupKind{}, (*inquiry).missingSecrets},
+	{schema.GroupKind{}, (*inquiry).labelled},
+	{schema.GroupKind{}, (*inquiry).owned},
+	{schema.GroupKind{}, (*inquiry).called},
+}
+
+// blamed returns the objects that can be why the target does not work: those that its reader found, that
+// its cause names, that the end of a log names, and those at the ends of its edges. It reads them one
+// after the other, because the first one with a problem is enough.
+func (q *inquiry) blamed() iter.Seq[reference] {
+	return func(yield func(reference) bool) {
+		for _, find := range q.waysOut() {
+			for _, r := range find(q) {
+				if !yield(r) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// waysOut returns the functions that find references of the target.
+func (q *inquiry) waysOut() []func(*inquiry) []reference {
+	all := []func(*inquiry) []reference{
+		func(q *inquiry) []reference { return q.next }, (*inquiry).confirmed, (*inquiry).unreachable, (*inquiry).full, (*inquiry).fileServers, (*inquiry).running, (*inquiry).nodes,
+	}
+	if q.object == nil || q.explanation.State == Running {
+		return all
+	}
+	kind, err := q.client.GroupVersionKindFor(q.object)
+	if err != nil {
+		return all // without a type, it has no edges
+	}
+	_, plain := q.object.(*unstructured.Unstructured)
+	for _, e := range edges {
+		if e.from == kind.GroupKind() || e.from.Kind == "" && plain && kind.Group != v1alpha1.Group {
+			all = append(all, e.to)
+		}
+	}
+	return all
+}
+
+// confirmed returns the objects that the cause blames. A text of an Event names them, and users can write
+// Events, so the target must have to do with them.
+func (q *inquiry) confirmed() []reference {
+	if q.blaming == nil {
+		return nil
+	}
+	var all []reference
+	for _, b := range q.blaming.Blames {
+		switch b.Kind {
+		case kindPod:
+			all = append(all, q.sharesClaim(b.Name)...)
+		case kindSecret:
+			if slices.ContainsFunc(q.workload.Pods, func(p *corev1.Pod) bool { return usesSecret(p, b.Name) || pullsWith(p, b.Name) }) {
+				all = append(all, q.missingSecret(q.namespace, b.Name)...)
+			}
+		}
+	}
+	return all
+}
+
+// sharesClaim returns the named pod if it mounts a claim that a pod of the target mounts too.
+func (q *inquiry) sharesClaim(name string) []reference {
+	p := &corev1.Pod{}
+	if err := q.objects.Get(q.ctx, client.ObjectKey{Namespace: q.namespace, Name: name}, p); err != nil {
+		if !apierrors.IsNotFound(err) {
+			q.unread("pod "+name, "get it", err)
+		}
+		return nil
+	}
+	shared := slices.ContainsFunc(q.workload.Pods, func(own *corev1.Pod) bool {
+		return diagnosis.ShareClaim(own, p)
+	})
+	if !shared {
+		return nil
+	}
+	return []reference{{kind: schema.GroupKind{Kind: kindPod}, namespace: q.namespace, name: name}}
+}
+
+// usesSecret reports whether a volume or a variable of the pod refers to a Secret.
+func usesSecret(p *corev1.Pod, name string) bool {
+	inVolume := slices.ContainsFunc(p.Spec.Volumes, func(v corev1.Volume) bool {
+		return v.Secret != nil && v.Secret.SecretName == name ||
+			v.Projected != nil && slices.ContainsFunc(v.Projected.Sources, func(s corev1.VolumeProjection) bool { return s.Secret != nil && s.Secret.Name == name })
+	})
+	return inVolume || slices.ContainsFunc(slices.Concat(p.Spec.InitContainers, p.Spec.Containers), func(c corev1.Container) bool {
+		return slices.ContainsFunc(c.EnvFrom, func(e corev1.EnvFromSource) bool { return e.SecretRef != nil && e.SecretRef.Name == name }) ||
+			slices.ContainsFunc(c.Env, func(e corev1.EnvVar) bool {
+				return e.ValueFrom != nil && e.ValueFrom.SecretKeyRef != nil && e.ValueFrom.SecretKeyRef.Name == name
+			})
+	})
+}
+
+// pullsWith reports whether the pod names a Secret for its images.
+func pullsWith(p *corev1.Pod, name string) bool {
+	return slices.ContainsFunc(p.Spec.ImagePullSecrets, func(s corev1.LocalObjectReference) bool { return s.Name == name })
+}

@@ -1,0 +1,50 @@
+package explain
+
+import (
+	"maps"
+	"regexp"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// serviceHost matches the name of a Service in an address: NAME.NAMESPACE.svc, or a URL with
+// NAME.NAMESPACE.
+var serviceHost = regexp.MustCompile(`\b([a-z0-9](?:[a-z0-9-]*[a-z0-9])?)\.([a-z0-9](?:[a-z0-9-]*[a-z0-9])?)\.svc\b|://([a-z0-9](?:[a-z0-9-]*[a-z0-9])?)\.([a-z0-9](?:[a-z0-9-]*[a-z0-9])?)(?:[:/]|$)`)
+
+// called returns the Services of the cluster whose addresses the message or the spec of an object contains.
+func (q *inquiry) called() []reference {
+	var all []reference
+	add := func(text string) {
+		for _, m := range serviceHost.FindAllStringSubmatch(text, maxReferences) {
+			if len(all) < maxReferences {
+				all = append(all, reference{kind: serviceKind, namespace: m[2] + m[4], name: m[1] + m[3], relation: ", which it calls,", mustRun: true})
+			}
+		}
+	}
+	add(q.problemText())
+	u := q.object.(*unstructured.Unstructured) //nolint:forcetypeassert // the edge is for these
+	eachText(u.Object["spec"], 0, add)
+	return all
+}
+
+// eachText calls visit for each text in a value.
+func eachText(value any, depth int, visit func(string)) {
+	const deepest = 6
+	switch v := value.(type) {
+	case string:
+		visit(v)
+	case map[string]any:
+		for _, field := range slices.Sorted(maps.Keys(v)) {
+			if depth < deepest {
+				eachText(v[field], depth+1, visit)
+			}
+		}
+	case []any:
+		for _, item := range v[:min(len(v), maxConditions)] {
+			if depth < deepest {
+				eachText(item, depth+1, visit)
+			}
+		}
+	}
+}

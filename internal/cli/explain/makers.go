@@ -1,0 +1,118 @@
+package explain
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/bongsu-io/bongsu/pkg/diagnosis"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	networkingv1 "k8s.io/api/networking/v1"
+)
+
+// maker is a type whose objects create Secrets.
+type maker struct {
+	kind schema.GroupKind
+	// target is the field with the name of the Secret. Without it, the Secret has the name of the object.
+	target []string
+}
+
+// makers are the types that create Secrets, by their documentation: external-secrets.io,
+// cert-manager.io, sealed-secrets.netlify.app, developer.hashicorp.com (Vault Secrets Operator),
+// developer.1password.com, infisical.com.
+var makers = []maker{
+	{schema.GroupKind{Group: "external-secrets.io", Kind: "ExternalSecret"}, []string{"spec", "target", "name"}},
+	{schema.GroupKind{Group: "cert-manager.io", Kind: "Certificate"}, []string{"spec", "secretName"}},
+	{schema.GroupKind{Group: "bitnami.com", Kind: "SealedSecret"}, []string{"spec", "template", "metadata", "name"}},
+	{schema.GroupKind{Group: "secrets.hashicorp.com", Kind: "VaultStaticSecret"}, []string{"spec", "destination", "name"}},
+	{schema.GroupKind{Group: "secrets.hashicorp.com", Kind: "VaultDynamicSecret"}, []string{"spec", "destination", "name"}},
+	{schema.GroupKind{Group: "secrets.hashicorp.com", Kind: "VaultPKISecret"}, []string{"spec", "destination", "name"}},
+	{schema.GroupKind{Group: "onepassword.com", Kind: "OnePasswordItem"}, nil},
+	{providerClass, []string{"spec", "secretObjects"}},
+	{schema.GroupKind{Group: "secrets.infisical.com", Kind: "InfisicalSecret"}, []string{"spec", "managedSecretReference", "secretName"}},
+}
+
+// makes reports whether an object creates a Secret of this name.
+func (m *maker) makes(u *unstructured.Unstructured, secret string) bool {
+	if m.kind == providerClass {
+		objects, _, _ := unstructured.NestedSlice(u.Object, m.target...)
+		return slices.ContainsFunc(objects, func(o any) bool { fields, _ := o.(map[string]any); return fields["secretName"] == secret })
+	}
+	target, _, _ := unstructured.NestedString(u.Object, m.target...)
+	return cmp.Or(target, u.GetName()) == secret
+}
+
+// missingSecret returns the objects that create a Secret of this name, or else the Secret: a rule of Bongsu
+// may copy it to other namespaces.
+func (q *inquiry) missingSecret(namespace, name string) []reference {
+	all := q.makersOf(namespace, name)
+	if len(all) == 0 && q.logs != nil { // an overview reads no Secrets
+		all = append(all, reference{kind: secretKind, namespace: namespace, name: name})
+	}
+	return all
+}
+
+// makersOf returns the objects that create a Secret of this name.
+func (q *inquiry) makersOf(namespace, secret string) []reference {
+	var all []reference
+	for _, m := range makers {
+		for _, o := range q.listIn(namespace, m.kind) {
+			if u, ok := o.(*unstructured.Unstructured); ok && m.makes(u, secret) {
+				all = append(all, newReference(m.kind, namespace, o.GetName(), ", which creates it,"))
+			}
+		}
+	}
+	return all
+}
+
+// certificateMakers returns what should create the certificates of an Ingress that do not exist.
+func (q *inquiry) certificateMakers() []reference {
+	i := q.object.(*networkingv1.Ingress) //nolint:forcetypeassert // the edge is for Ingresses
+	var all []reference
+	for _, c := range q.workload.Known {
+		if c.Object.Kind == kindSecret && len(all) < maxReferences {
+			all = append(all, q.makersOf(i.Namespace, c.Object.Name)...)
+		}
+	}
+	return all
+}
+
+// missingInSpec adds a cause for each Secret that the spec of an object names and that does not exist. It is for
+// objects on a walk whose status says nothing: their controllers report it only for what uses the object.
+func (q *inquiry) missingInSpec(u *unstructured.Unstructured) {
+	if len(q.walk.from) < 2 || q.logs == nil || q.explanation.State != Running || len(q.explanation.Conditions)+len(statesOf(u)) > 0 {
+		return
+	}
+	read := 0
+	eachReference(u.Object["spec"], 0, func(field string, ref map[string]any) {
+		name, _ := ref["name"].(string)
+		namespace, _ := ref["namespace"].(string)
+		namespace = cmp.Or(namespace, q.namespace)
+		if name == "" || namespace == "" || read >= maxReferences || kindIn(field, ref, "") != secretKind {
+			return
+		}
+		read++
+		var secret metav1.PartialObjectMetadata
+		secret.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind(kindSecret))
+		err := q.objects.Get(q.ctx, client.ObjectKey{Namespace: namespace, Name: name}, &secret)
+		switch {
+		case apierrors.IsNotFound(err):
+			q.explanation.State = Waiting
+			q.workload.Known = append(q.workload.Known, diagnosis.Cause{
+				Reason: diagnosis.ReasonSecretNotFound, Object: diagnosis.Object{Kind: u.GetKind(), Name: u.GetName()},
+				Message: fmt.Sprintf("Secret %q, which its spec names, does not exist", name), Advice: "create the Secret, or correct its name",
+			})
+			q.next = append(q.next, q.missingSecret(namespace, name)...)
+		case err != nil:
+			q.unread("secrets", "get them", err)
+		}
+	})
+}

@@ -1,0 +1,138 @@
+package explain
+
+import (
+	"slices"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// maxOwnedTypes limits the types that are listed for the objects that an object owns.
+const maxOwnedTypes = 10
+
+// ownedKinds are types of other groups that objects own, by their documentation: cert-manager.io,
+// kueue.sigs.k8s.io, strimzi.io, argoproj.github.io, kserve.github.io, keda.sh, cluster-api.sigs.k8s.io.
+var ownedKinds = map[schema.GroupKind][]schema.GroupKind{
+	{Group: "cert-manager.io", Kind: "CertificateRequest"}: {{Group: "acme.cert-manager.io", Kind: "Order"}},
+	jobKind: {kueueWorkload},
+	{Group: "kafka.strimzi.io", Kind: "Kafka"}:                   {{Group: "core.strimzi.io", Kind: "StrimziPodSet"}},
+	{Group: "kafka.strimzi.io", Kind: "KafkaConnect"}:            {{Group: "core.strimzi.io", Kind: "StrimziPodSet"}},
+	{Group: "argoproj.io", Kind: "Rollout"}:                      {{Group: "apps", Kind: "ReplicaSet"}},
+	{Group: "serving.kserve.io", Kind: "InferenceService"}:       {{Group: "serving.knative.dev", Kind: "Service"}},
+	{Group: "keda.sh", Kind: "ScaledObject"}:                     {scalerKind},
+	{Group: "jobset.x-k8s.io", Kind: "JobSet"}:                   {jobKind},
+	{Group: "leaderworkerset.x-k8s.io", Kind: "LeaderWorkerSet"}: {{Group: "apps", Kind: "StatefulSet"}},
+}
+
+// owned returns the objects that an object of a type without rules of its own owns: of its own group,
+// of [ownedKinds], and of those that create pods. Those that its message names go first.
+func (q *inquiry) owned() []reference {
+	if q.namespace == "" {
+		return nil
+	}
+	kind, err := q.client.GroupVersionKindFor(q.object)
+	if err != nil {
+		return nil
+	}
+	kinds := slices.Concat(ownedKinds[kind.GroupKind()], q.siblings(kind.GroupKind()), workloads, []schema.GroupKind{podKind, claimKind})
+	all := q.ownedOf(q.object, kinds[:min(len(kinds), maxOwnedTypes)])
+	text := q.problemText()
+	slices.SortStableFunc(all, func(a, b reference) int {
+		switch x, y := mentions(text, a.name), mentions(text, b.name); {
+		case x && !y:
+			return -1
+		case y && !x:
+			return 1
+		}
+		return 0
+	})
+	return all
+}
+
+// maxSiblings limits the types of a group. Of a group with more types, it is not known which one an
+// object owns.
+const maxSiblings = 6
+
+// siblings returns the other types of a group that belong to a namespace.
+func (q *inquiry) siblings(kind schema.GroupKind) []schema.GroupKind {
+	mapping, err := q.client.RESTMapper().RESTMapping(kind)
+	if err != nil {
+		return nil
+	}
+	types, err := q.served.ServerResourcesForGroupVersion(mapping.GroupVersionKind.GroupVersion().String())
+	if err != nil {
+		q.unread("the types of "+kind.Group, "", err)
+		return nil
+	}
+	var all []schema.GroupKind
+	for _, t := range types.APIResources {
+		sibling := schema.GroupKind{Group: kind.Group, Kind: t.Kind}
+		if t.Namespaced && slices.Contains(t.Verbs, "list") && sibling != kind {
+			all = append(all, sibling)
+		}
+	}
+	if len(all) > maxSiblings {
+		return nil
+	}
+	return all
+}
+
+// ownedOf returns the objects of these types that an object owns.
+func (q *inquiry) ownedOf(owner client.Object, kinds []schema.GroupKind) []reference {
+	var all []reference
+	for _, k := range kinds {
+		ofKind := 0
+		for _, o := range q.listOf(k) {
+			if slices.ContainsFunc(o.GetOwnerReferences(), func(r metav1.OwnerReference) bool { return r.UID == owner.GetUID() }) && ofKind < maxReferences {
+				all = append(all, newReference(k, q.namespace, o.GetName(), ", which it owns,"))
+				ofKind++
+			}
+		}
+	}
+	return all
+}
+
+// listOf lists the objects of a type in the namespace of the target.
+func (q *inquiry) listOf(kind schema.GroupKind) []client.Object { return q.listIn(q.namespace, kind) }
+
+// listIn lists the objects of a type in a namespace, once in a walk. It returns none if the cluster does not
+// have the type.
+func (q *inquiry) listIn(namespace string, kind schema.GroupKind) []client.Object {
+	key := kind.String() + "/" + namespace
+	if all, read := q.walk.lists[key]; read {
+		return all
+	}
+	all := q.readList(namespace, kind)
+	q.walk.lists[key] = all
+	return all
+}
+
+func (q *inquiry) readList(namespace string, kind schema.GroupKind) []client.Object {
+	mapping, err := q.client.RESTMapper().RESTMapping(kind)
+	if err != nil {
+		if !meta.IsNoMatchError(err) {
+			q.unread(kind.String(), "", err)
+		}
+		return nil
+	}
+	list, err := newList(q.client.Scheme(), mapping.GroupVersionKind)
+	if err != nil {
+		q.unread(kind.String(), "", err)
+		return nil
+	}
+	var all []client.Object
+	reader := q
+	if q.logs == nil && namespace == "" { // an overview is complete without what few users may list
+		reader = &inquiry{ctx: q.ctx, Explainer: q.Explainer}
+	}
+	reader.list(mapping.Resource.GroupResource().String(), list, func() {
+		_ = meta.EachListItem(list, func(o runtime.Object) error { // it fails only if the function fails
+			all = append(all, o.DeepCopyObject().(client.Object)) //nolint:forcetypeassert // every item of a list is one
+			return nil
+		})
+	}, client.InNamespace(namespace))
+	return all
+}

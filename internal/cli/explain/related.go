@@ -1,0 +1,200 @@
+package explain
+
+import (
+	"regexp"
+	"slices"
+
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/bongsu-io/bongsu/pkg/diagnosis"
+)
+
+// dataSource returns the snapshot or the claim that a claim without a volume is a copy of.
+func (q *inquiry) dataSource() []reference {
+	return sourceOf(q.object.(*corev1.PersistentVolumeClaim)) //nolint:forcetypeassert // the edge is for claims
+}
+
+func sourceOf(c *corev1.PersistentVolumeClaim) []reference {
+	if c.Status.Phase == corev1.ClaimBound {
+		return nil
+	}
+	const relation = ", from which it is created,"
+	group := func(g *string) string {
+		if g == nil {
+			return ""
+		}
+		return *g
+	}
+	switch spec := c.Spec; {
+	case spec.DataSourceRef != nil:
+		namespace := c.Namespace
+		if spec.DataSourceRef.Namespace != nil {
+			namespace = *spec.DataSourceRef.Namespace
+		}
+		return []reference{newReference(schema.GroupKind{Group: group(spec.DataSourceRef.APIGroup), Kind: spec.DataSourceRef.Kind}, namespace, spec.DataSourceRef.Name, relation)}
+	case spec.DataSource != nil:
+		return []reference{newReference(schema.GroupKind{Group: group(spec.DataSource.APIGroup), Kind: spec.DataSource.Kind}, c.Namespace, spec.DataSource.Name, relation)}
+	}
+	return nil
+}
+
+// metricsAPI matches the API in a message of a HorizontalPodAutoscaler that could not read metrics:
+// k8s.io/metrics. All its versions are served by the same server.
+var metricsAPI = regexp.MustCompile(`\b((?:custom\.|external\.)?metrics)(?:\.k8s\.io| API)`)
+
+// scaling returns what a HorizontalPodAutoscaler needs: the ScaledObject that controls it, the server of its
+// metrics, and the pods that it scales.
+func (q *inquiry) scaling() []reference {
+	h := q.object.(*autoscalingv2.HorizontalPodAutoscaler) //nolint:forcetypeassert // the edge is for these
+	if len(q.workload.Known) == 0 {
+		return nil
+	}
+	var all []reference
+	if owner := metav1.GetControllerOfNoCopy(h); owner != nil {
+		all = append(all, newReference(kindOfOwner(owner), h.Namespace, owner.Name, ", which controls it,"))
+	}
+	for _, m := range metricsAPI.FindAllStringSubmatch(q.problemText(), 1) {
+		for _, version := range []string{"v1beta1", "v1beta2", "v1"} {
+			all = append(all, newReference(apiService, "", version+"."+m[1]+".k8s.io", ", which serves its metrics,"))
+		}
+	}
+	return append(all, q.scaleTarget(h)...)
+}
+
+func (q *inquiry) scaleTarget(h *autoscalingv2.HorizontalPodAutoscaler) []reference {
+	ref := h.Spec.ScaleTargetRef
+	gv, err := schema.ParseGroupVersion(ref.APIVersion)
+	if err != nil {
+		return nil
+	}
+	return []reference{newReference(schema.GroupKind{Group: gv.Group, Kind: ref.Kind}, h.Namespace, ref.Name, ", which it scales,")}
+}
+
+func kindOfOwner(owner *metav1.OwnerReference) schema.GroupKind {
+	gv, err := schema.ParseGroupVersion(owner.APIVersion)
+	if err != nil {
+		return schema.GroupKind{}
+	}
+	return schema.GroupKind{Group: gv.Group, Kind: owner.Kind}
+}
+
+// servedBy returns the Service behind an APIService.
+func (q *inquiry) servedBy() []reference {
+	u := q.object.(*unstructured.Unstructured) //nolint:forcetypeassert // the edge is for these
+	name, _, _ := unstructured.NestedString(u.Object, "spec", "service", "name")
+	namespace, _, _ := unstructured.NestedString(u.Object, "spec", "service", "namespace")
+	if name == "" {
+		return nil
+	}
+	return []reference{{kind: serviceKind, namespace: namespace, name: name, relation: ", which answers for it,", mustRun: true}}
+}
+
+// networkOfNode matches the message of a node whose network plugin does not run.
+var networkOfNode = regexp.MustCompile(`(?i)network plugin|\bcni\b|NetworkPluginNotReady`)
+
+// agents returns the pods that set up the network of a node, and that do not run.
+func (q *inquiry) agents() []reference {
+	if q.logs == nil || !networkOfNode.MatchString(q.problemText()) {
+		return nil
+	}
+	var all []reference
+	_, pods := q.podsOn(q.name)
+	for _, p := range pods {
+		controller := metav1.GetControllerOf(p)
+		if p.Spec.HostNetwork && !podIsReady(p) && controller != nil && controller.Kind == "DaemonSet" && len(all) < maxReferences {
+			all = append(all, newReference(podKind, p.Namespace, p.Name, ", which runs on it,"))
+		}
+	}
+	return all
+}
+
+// nodeOf returns the node of a NodeClaim or of a Machine.
+func (q *inquiry) nodeOf() []reference {
+	u := q.object.(*unstructured.Unstructured) //nolint:forcetypeassert // the edge is for these
+	name, _, _ := unstructured.NestedString(u.Object, "status", "nodeName")
+	if name == "" {
+		name, _, _ = unstructured.NestedString(u.Object, "status", "nodeRef", "name")
+	}
+	if name == "" {
+		return nil
+	}
+	return []reference{newReference(nodeKind, "", name, ", which it has become,")}
+}
+
+var noSpace = regexp.MustCompile(`(?i)no space left on device|\bENOSPC\b|disk is full|disk full`)
+
+// full returns the claims of the pod whose log says that a volume is full. One of them may not get the size
+// that it requests.
+func (q *inquiry) full() []reference {
+	if q.explanation.Log == nil || !slices.ContainsFunc(q.explanation.Log.Lines, noSpace.MatchString) {
+		return nil
+	}
+	p := q.loggedPod()
+	if p == nil {
+		return nil
+	}
+	var all []reference
+	for _, name := range diagnosis.ClaimsOf(p)[:min(len(diagnosis.ClaimsOf(p)), maxReferences)] {
+		all = append(all, newReference(claimKind, q.namespace, name, ", which it mounts,"))
+	}
+	return all
+}
+
+// nfsServer is how the diagnosis says that a node cannot reach the server of a volume.
+var nfsServer = regexp.MustCompile(`the NFS server does not respond`)
+
+// fileServers returns the Services that are the NFS servers of the pods' volumes.
+func (q *inquiry) fileServers() []reference {
+	if !nfsServer.MatchString(q.problemText()) {
+		return nil
+	}
+	var servers []string
+	for _, p := range q.workload.Pods {
+		for _, v := range p.Spec.Volumes {
+			if v.NFS != nil {
+				servers = append(servers, v.NFS.Server)
+			}
+		}
+	}
+	for _, c := range q.workload.Claims {
+		v := &corev1.PersistentVolume{}
+		if err := q.objects.Get(q.ctx, client.ObjectKey{Name: c.Spec.VolumeName}, v); err != nil {
+			q.unread("persistentvolumes", "get them", err)
+		} else if v.Spec.NFS != nil {
+			servers = append(servers, v.Spec.NFS.Server)
+		}
+	}
+	var all []reference
+	for _, server := range servers[:min(len(servers), maxReferences)] {
+		if s := q.serviceAt(server); s != nil {
+			all = append(all, reference{kind: serviceKind, namespace: s.Namespace, name: s.Name, relation: ", which is the server,", mustRun: true})
+		}
+	}
+	return all
+}
+
+// providerClass is how the Secrets Store CSI driver creates Secrets, while a pod mounts it:
+// secrets-store-csi-driver.sigs.k8s.io, spec.secretObjects.
+var providerClass = schema.GroupKind{Group: "secrets-store.csi.x-k8s.io", Kind: "SecretProviderClass"}
+
+// mountedBy returns the pods that mount a SecretProviderClass and do not run.
+func (q *inquiry) mountedBy() []reference {
+	var all []reference
+	for _, o := range q.listOf(podKind) {
+		p, ok := o.(*corev1.Pod)
+		if !ok || podIsReady(p) || len(all) >= maxReferences {
+			continue
+		}
+		if slices.ContainsFunc(p.Spec.Volumes, func(v corev1.Volume) bool {
+			return v.CSI != nil && v.CSI.VolumeAttributes["secretProviderClass"] == q.name
+		}) {
+			all = append(all, newReference(podKind, q.namespace, p.Name, ", which mounts it,"))
+		}
+	}
+	return all
+}

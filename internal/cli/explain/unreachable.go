@@ -1,0 +1,254 @@
+package explain
+
+import (
+	"fmt"
+	"net"
+	"regexp"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// How programs and their libraries say that they cannot reach a host: Go, glibc, musl, libpq, Java, Node.js,
+// Python, and the usual scripts that wait for a host.
+var (
+	noConnection = regexp.MustCompile(`(?i)connection (?:refused|reset)|ECONNREFUSED|ECONNRESET|ETIMEDOUT|ENOTFOUND|EAI_AGAIN|no such host|(?:name|service) (?:or service )?not known|` +
+		`name resolution|name does not resolve|could not translate host|UnknownHost|no route to host|unreachable|timed? ?out|deadline exceeded|can(?:no|')t connect|(?:could not|cannot|failed to|unable to) (?:connect|resolve|reach)|waiting for`)
+	noName   = regexp.MustCompile(`(?i)name resolution|EAI_AGAIN|lookup .*i/o timeout|could not translate host|could not resolve`)
+	noAnswer = regexp.MustCompile(`(?i)timed? ?out|ETIMEDOUT|deadline exceeded`)
+	hostName = regexp.MustCompile(`[a-z0-9](?:[a-z0-9-]*[a-z0-9])?(?:\.[a-z0-9](?:[a-z0-9-]*[a-z0-9])?)*`)
+)
+
+// unreachable returns the Services that the container cannot reach, as the end of its log says. If a
+// NetworkPolicy forbids the connection, the cause says so.
+func (q *inquiry) unreachable() []reference {
+	x := &q.explanation
+	if x.Log == nil || x.Cause == nil {
+		return nil
+	}
+	var all []reference
+	for _, line := range slices.Backward(x.Log.Lines) {
+		if !noConnection.MatchString(line) {
+			continue
+		}
+		if noName.MatchString(line) && q.withoutDNS() {
+			return nil
+		}
+		for _, host := range hostName.FindAllString(line, -1) {
+			s := q.serviceAt(host)
+			if s == nil {
+				continue
+			}
+			if noAnswer.MatchString(line) && q.forbidden(s) {
+				return nil
+			}
+			r := newReference(serviceKind, s.Namespace, s.Name, ", which it cannot reach by its log,")
+			if !slices.Contains(all, r) {
+				all = append(all, r)
+			}
+		}
+	}
+	return all
+}
+
+// serviceAt returns the Service that a name or an address in a log means, or nil.
+func (q *inquiry) serviceAt(host string) *corev1.Service {
+	if address := net.ParseIP(host); address != nil {
+		return q.serviceWith("", func(s *corev1.Service) bool {
+			return slices.Contains(s.Spec.ClusterIPs, host) || s.Spec.ClusterIP == host
+		})
+	}
+	parts := strings.Split(host, ".")
+	named := func(namespace, name string) *corev1.Service {
+		return q.serviceWith(namespace, func(s *corev1.Service) bool { return s.Name == name })
+	}
+	switch {
+	case len(parts) == 1:
+		return named(q.namespace, host)
+	case len(parts) >= 4 && parts[3] == "svc": // a pod of a StatefulSet
+		return named(parts[2], parts[1])
+	case len(parts) >= 3 && parts[2] == "svc":
+		return named(parts[1], parts[0])
+	case len(parts) == 2 && parts[1] == q.namespace:
+		return named(q.namespace, parts[0])
+	case len(parts) == 2: // a pod of a StatefulSet: a Service of another namespace looks like a file
+		return named(q.namespace, parts[1])
+	}
+	return nil
+}
+
+func (q *inquiry) serviceWith(namespace string, is func(*corev1.Service) bool) *corev1.Service {
+	for _, o := range q.listIn(namespace, serviceKind) {
+		if s, ok := o.(*corev1.Service); ok && is(s) {
+			return s
+		}
+	}
+	return nil
+}
+
+// withoutDNS reports whether NetworkPolicies forbid the pod of the log to ask for the address of a host, and
+// says so in the cause.
+func (q *inquiry) withoutDNS() bool {
+	from := q.loggedPod()
+	if from == nil {
+		return false
+	}
+	names, allowed := q.isolating(from, networkingv1.PolicyTypeEgress, func(_ *networkingv1.NetworkPolicy, r policyRule) bool {
+		return len(r.ports) == 0 || slices.ContainsFunc(r.ports, func(p networkingv1.NetworkPolicyPort) bool {
+			return p.Port == nil || p.Port.Type == intstr.String || p.Port.IntVal <= dnsPort && dnsPort <= max(p.Port.IntVal, ptr.Deref(p.EndPort, 0))
+		})
+	})
+	if allowed || len(names) == 0 {
+		return false
+	}
+	x := &q.explanation
+	x.Cause.Message = shortLine(fmt.Sprintf("%s: its log says that it cannot resolve a name, and NetworkPolicy %s allows the pod no connection to port %d (DNS)", x.Cause.Message, strings.Join(names, ", "), dnsPort))
+	x.Cause.Advice, x.Cause.Passing = "add an egress rule for the ports 53 of UDP and TCP", false
+	return true
+}
+
+const dnsPort = 53
+
+// loggedPod returns the pod whose log was read, or nil.
+func (q *inquiry) loggedPod() *corev1.Pod {
+	i := slices.IndexFunc(q.workload.Pods, func(p *corev1.Pod) bool { return p.Name == q.explanation.Log.Pod })
+	if i < 0 {
+		return nil
+	}
+	return q.workload.Pods[i]
+}
+
+// forbidden reports whether NetworkPolicies forbid the pod of the log to connect to a Service, and says so
+// in the cause: k8s.io/api/networking/v1, NetworkPolicySpec.
+func (q *inquiry) forbidden(s *corev1.Service) bool {
+	from := q.loggedPod()
+	if from == nil || len(s.Spec.Selector) == 0 {
+		return false
+	}
+	behind := &inquiry{ctx: q.ctx, Explainer: q.Explainer, resource: q.resource, namespace: s.Namespace}
+	pods, _ := behind.podsWith(labels.SelectorFromSet(s.Spec.Selector))
+	if len(pods) == 0 {
+		return false
+	}
+	by := q.policyBetween(pods[0], from, networkingv1.PolicyTypeIngress, s)
+	advice := fmt.Sprintf("if the connection is wanted, add an ingress rule that admits pods with the labels of pod %q", from.Name)
+	if by == "" {
+		by = q.policyBetween(from, pods[0], networkingv1.PolicyTypeEgress, s)
+		advice = fmt.Sprintf("if the connection is wanted, add an egress rule for the pods of Service %q", s.Name)
+	}
+	if by == "" {
+		return false
+	}
+	x := &q.explanation
+	x.Cause.Message = shortLine(fmt.Sprintf("%s: its log says that Service %q does not answer, and NetworkPolicy %s", x.Cause.Message, s.Name, by))
+	x.Cause.Advice, x.Cause.Passing = advice, false
+	return true
+}
+
+// policyBetween returns the NetworkPolicies that isolate a pod, as a text, if none of them allows connections
+// with another pod. It returns "" if one may allow them.
+func (q *inquiry) policyBetween(isolated, other *corev1.Pod, direction networkingv1.PolicyType, s *corev1.Service) string {
+	names, allowed := q.isolating(isolated, direction, func(p *networkingv1.NetworkPolicy, r policyRule) bool {
+		return r.hasPort(s) && (len(r.peers) == 0 || slices.ContainsFunc(r.peers, func(peer networkingv1.NetworkPolicyPeer) bool {
+			return q.isPeer(peer, p.Namespace, other)
+		}))
+	})
+	if allowed || len(names) == 0 {
+		return ""
+	}
+	verb := "admits no connection from pod"
+	if direction == networkingv1.PolicyTypeEgress {
+		verb = "allows no connection to pod"
+	}
+	return fmt.Sprintf("%s of namespace %q %s %q", strings.Join(names, ", "), isolated.Namespace, verb, other.Name)
+}
+
+// isolating returns the quoted names of the NetworkPolicies that isolate a pod in a direction, and whether one of
+// their rules allows what allows reports. Without the permission to read them, there are none.
+func (q *inquiry) isolating(p *corev1.Pod, direction networkingv1.PolicyType, allows func(*networkingv1.NetworkPolicy, policyRule) bool) (names []string, allowed bool) {
+	for _, o := range q.listIn(p.Namespace, networkPolicyKind) {
+		policy, ok := o.(*networkingv1.NetworkPolicy)
+		if !ok || !isolates(policy, direction) || !selects(&policy.Spec.PodSelector, p.Labels) {
+			continue
+		}
+		names = append(names, fmt.Sprintf("%q", policy.Name))
+		allowed = allowed || slices.ContainsFunc(rulesOf(policy, direction), func(r policyRule) bool { return allows(policy, r) })
+	}
+	return names, allowed
+}
+
+// isolates reports whether a NetworkPolicy is for a direction. The API server sets the types if they are empty.
+func isolates(p *networkingv1.NetworkPolicy, direction networkingv1.PolicyType) bool {
+	if len(p.Spec.PolicyTypes) == 0 {
+		return direction == networkingv1.PolicyTypeIngress || len(p.Spec.Egress) > 0
+	}
+	return slices.Contains(p.Spec.PolicyTypes, direction)
+}
+
+// policyRule is a rule of a NetworkPolicy in one of the two directions.
+type policyRule struct {
+	ports []networkingv1.NetworkPolicyPort
+	peers []networkingv1.NetworkPolicyPeer
+}
+
+func rulesOf(p *networkingv1.NetworkPolicy, direction networkingv1.PolicyType) (rules []policyRule) {
+	if direction == networkingv1.PolicyTypeEgress {
+		for _, r := range p.Spec.Egress {
+			rules = append(rules, policyRule{r.Ports, r.To})
+		}
+		return rules
+	}
+	for _, r := range p.Spec.Ingress {
+		rules = append(rules, policyRule{r.Ports, r.From})
+	}
+	return rules
+}
+
+// hasPort reports whether a rule may be for a port of the Service. A name of a port may be any number.
+func (r *policyRule) hasPort(s *corev1.Service) bool {
+	return len(r.ports) == 0 || slices.ContainsFunc(r.ports, func(port networkingv1.NetworkPolicyPort) bool {
+		if port.Port == nil || port.Port.Type == intstr.String {
+			return true
+		}
+		first, last := port.Port.IntVal, port.Port.IntVal
+		if port.EndPort != nil {
+			last = *port.EndPort
+		}
+		return slices.ContainsFunc(s.Spec.Ports, func(p corev1.ServicePort) bool {
+			target := p.TargetPort.IntVal
+			if target == 0 {
+				target = p.Port
+			}
+			return p.TargetPort.Type == intstr.String || first <= target && target <= last
+		})
+	})
+}
+
+// isPeer reports whether a peer of a NetworkPolicy may be the pod. A block of addresses may contain it.
+func (q *inquiry) isPeer(peer networkingv1.NetworkPolicyPeer, namespace string, pod *corev1.Pod) bool {
+	if peer.IPBlock != nil {
+		return true
+	}
+	if peer.PodSelector != nil && !selects(peer.PodSelector, pod.Labels) {
+		return false
+	}
+	if peer.NamespaceSelector == nil {
+		return pod.Namespace == namespace
+	}
+	n := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: pod.Namespace}}
+	if err := q.objects.Get(q.ctx, client.ObjectKey{Name: pod.Namespace}, n); err != nil {
+		if !apierrors.IsNotFound(err) {
+			q.unread("namespace "+pod.Namespace, "get it", err)
+		}
+		return true // it is not known
+	}
+	return selects(peer.NamespaceSelector, n.Labels)
+}
