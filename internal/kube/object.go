@@ -109,7 +109,7 @@ func NodesOf(ctx context.Context, r client.Reader, pods []*corev1.Pod) ([]corev1
 // end. It reads these with live, at most three, and their Nodes with nodes. If a read fails, the cause stays as
 // it is.
 func ReadHolders(ctx context.Context, live, nodes client.Reader, cause *diagnosis.Cause, pods []*corev1.Pod, now time.Time) {
-	if cause == nil || len(pods) == 0 {
+	if cause == nil || !slices.ContainsFunc(pods, func(p *corev1.Pod) bool { return len(diagnosis.ClaimsOf(p)) > 0 }) {
 		return
 	}
 	for _, name := range cause.Holders() {

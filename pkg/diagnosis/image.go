@@ -2,6 +2,7 @@ package diagnosis
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -270,14 +271,10 @@ func (c *container) imageCause(reason, message string) Cause {
 	if !ok {
 		r = matchOr(imageRules, detail, c.eventsAdvice())
 	}
-	var unreadSecrets []Object
+	var blames []Object
 	if unread := c.unreadPullSecrets(last); unread.message != "" && (r.means == MeansAccessDenied || r.means == MeansNoCredentials) {
 		r.message, r.advice = unread.message+", and the registry denies access", unread.advice
-		for _, s := range c.pod.Spec.ImagePullSecrets {
-			if strings.Contains(unread.message, "\""+s.Name+"\"") {
-				unreadSecrets = append(unreadSecrets, Object{"Secret", s.Name})
-			}
-		}
+		blames = c.pullSecretsIn(unread.message)
 	} else {
 		r = c.namePullSecrets(r)
 	}
@@ -296,8 +293,18 @@ func (c *container) imageCause(reason, message string) Cause {
 	}
 	r.message = what + r.message
 	cause := c.cause(reason, r).withEvent(last)
-	cause.Node, cause.Blames = node, unreadSecrets
+	cause.Node, cause.Blames = node, blames
 	return cause
+}
+
+// pullSecretsIn returns the Secrets of imagePullSecrets that a message names.
+func (c *container) pullSecretsIn(message string) (all []Object) {
+	for _, s := range c.pod.Spec.ImagePullSecrets {
+		if strings.Contains(message, strconv.Quote(s.Name)) {
+			all = append(all, Object{"Secret", s.Name})
+		}
+	}
+	return all
 }
 
 // namePullSecrets names the Secrets that the pod uses for the registry, if it denies access. They exist:

@@ -451,6 +451,43 @@ func TestAnEventAboutAVolumeOrTheNetworkIsItsCause(t *testing.T) {
 	}
 }
 
+// The Event names the pod that holds the volume. That pod says why it does not end, if it mounts the same claim.
+func TestTheHolderOfAVolumeIsPartOfTheCause(t *testing.T) {
+	s := newFixture(t, nil)
+	holder := s.createPod(t)
+	pod := func(name, claim string) *corev1.Pod {
+		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name}, Spec: corev1.PodSpec{
+			NodeName: "node-0", Containers: []corev1.Container{{Name: "app", Image: "a"}},
+			Volumes: []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim}}}},
+		}}
+	}
+	mounting := pod("mounting", "data")
+	s.create(t, mounting)
+	mounting.Status.ContainerStatuses = holder.Status.ContainerStatuses
+	mounting.Status.ContainerStatuses[0].Name = "app"
+	if err := s.cluster.Client.Status().Update(t.Context(), mounting); err != nil {
+		t.Fatal(err)
+	}
+	for name, tc := range map[string]struct {
+		claim, named string
+		want         bool
+	}{
+		"the same claim": {"data", "mounting", true},
+		"another claim":  {"other", "mounting", false},
+		"no claim":       {"data", "hungry", false},
+		"no such pod":    {"data", "gone", false},
+	} {
+		waiting := pod("waiting-"+strings.ReplaceAll(name, " ", "-"), tc.claim)
+		s.create(t, waiting)
+		e := s.warning(waiting, "Warning", "FailedAttachVolume")
+		e.Note = `Multi-Attach error for volume "pvc-1" Volume is already used by pod(s) ` + tc.named
+		got := s.Context(t.Context(), e).Object.Cause
+		if !strings.Contains(got, tc.named) || strings.Contains(got, `pod "mounting" has a problem: `) != tc.want {
+			t.Errorf("%s: %s", name, got)
+		}
+	}
+}
+
 func TestTheCauseIsAboutTheContainerOfTheEvent(t *testing.T) {
 	s := newFixture(t, nil)
 	s.create(t, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "default"}})

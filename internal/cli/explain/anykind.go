@@ -62,7 +62,10 @@ func wantedOf(conditionType string) (metav1.ConditionStatus, bool) {
 // only while they are true.
 func isBad(c metav1.Condition) bool {
 	wanted, ok := wantedOf(c.Type)
+	words := wordsOf(c.Reason)
 	switch {
+	case !ok && c.Status == metav1.ConditionFalse && len(words) > 1: // ContinuousArchiving of CloudNativePG, for example
+		return isFailure(words, len(words)-1)
 	case !ok || c.Reason == v1alpha1.ReasonCopying:
 		return false
 	case c.Status == "":
@@ -98,7 +101,11 @@ func (q *inquiry) anyKind(kind schema.GroupVersionKind) error {
 	default:
 		q.byStatus(kind, u, result)
 		q.routed(u)
-		q.missingInSpec(u)
+		if kind.GroupKind() == providerClass {
+			q.next = append(q.next, q.mountedBy()...)
+		} else {
+			q.missingInSpec(u)
+		}
 	}
 	return nil
 }

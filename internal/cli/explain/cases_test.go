@@ -115,8 +115,10 @@ func TestAMissingSecretIsExplainedByWhatCreatesIt(t *testing.T) {
 Pod shop/api does not run as it should: 0 of 1 container ready
 
 Cause: InvalidProviderConfig in SecretStore vault (last 20m ago)
-  container "app" cannot be started: Secret "db" does not exist: ExternalSecret "db", which creates it, has a problem: condition Ready is False: could not get provider client: SecretStore "vault" is not ready: SecretStore "vault", which it uses, has a problem: condition Ready is False: unable to log in to Vault: Code: 403: permission denied
-  By way of: ExternalSecret shop/db, SecretStore shop/vault`},
+  container "app" cannot be started: Secret "db" does not exist: SecretStore "vault" has a problem: condition Ready is False: unable to log in to Vault: Code: 403: permission denied
+  By way of:
+  - ExternalSecret shop/db: condition Ready is False: could not get provider client: SecretStore "vault" is not ready
+  - SecretStore shop/vault`},
 		"the ExternalSecret may not be read": {objects: awaitedSecret, forbidden: []string{"ExternalSecret"}, want: `
 Pod shop/api does not run as it should: 0 of 1 container ready
 
@@ -154,7 +156,7 @@ Cause: Inadmissible in Workload job-train-5e3de (last 20m ago)
   Advice: create the LocalQueue, or correct the label kueue.x-k8s.io/queue-name
   By way of: Workload shop/job-train-5e3de`},
 		"no quota left": {objects: queuedJob(`{type: QuotaReserved, status: "False", reason: Pending, message: "insufficient unused quota for cpu, 2 more needed", lastTransitionTime: "2026-03-01T08:40:00Z"}`), want: `
-Job shop/train is stopped: it is suspended; it waits in queue "user-queue" of Kueue`},
+Job shop/train is stopped: it is suspended; it waits in queue "user-queue" of Kueue: it waits for quota: insufficient unused quota for cpu, 2 more needed`},
 	})
 }
 

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bongsu-io/bongsu/pkg/diagnosis"
@@ -18,18 +19,22 @@ import (
 // component is a part of the cluster whose absence has a text of its own.
 type component struct {
 	text *regexp.Regexp
-	// name is a part of the name of its workload. ${1} is what the text matches.
-	name, relation string
+	// name matches the name of its workload, and kind is the type of that.
+	name *regexp.Regexp
+	kind schema.GroupKind
+	// relation is that of a [reference].
+	relation string
 }
 
-// components are named by the documentation of each.
+// components have the usual names, by the documentation of each.
 var components = []component{
-	{regexp.MustCompile(`\bnode\.cloudprovider\.kubernetes\.io/uninitialized\b`), "cloud-controller-manager", ", which removes the taint,"},
-	{regexp.MustCompile(`\bnode\.cilium\.io/agent-not-ready\b`), "cilium", ", which removes the taint,"},
-	{regexp.MustCompile(`\bcni\.istio\.io/not-ready\b`), "istio-cni", ", which removes the taint,"},
-	{regexp.MustCompile(`\bno node offers (?:nvidia|amd|intel|gpu\.intel|habana)\.(?:com|ai)/`), "device-plugin", ", which offers devices of nodes,"},
-	{regexp.MustCompile(`readiness gate "target-health\.elbv2\.k8s\.aws/`), "aws-load-balancer-controller", ", which sets the readiness gate,"},
-	{regexp.MustCompile(`x509: certificate signed by unknown authority`), "cainjector", ", which writes the caBundle of webhooks,"},
+	{regexp.MustCompile(`\bnode\.cloudprovider\.kubernetes\.io/uninitialized\b`), regexp.MustCompile(`cloud-controller-manager`), schema.GroupKind{}, ", which removes the taint,"},
+	{regexp.MustCompile(`\bnode\.cilium\.io/agent-not-ready\b`), regexp.MustCompile(`^cilium$`), workloads[2], ", which removes the taint,"},
+	{regexp.MustCompile(`\bcni\.istio\.io/not-ready\b`), regexp.MustCompile(`^istio-cni`), workloads[2], ", which removes the taint,"},
+	{regexp.MustCompile(`\bno node offers nvidia\.com/`), regexp.MustCompile(`nvidia.*device-plugin`), workloads[2], ", which offers GPUs,"},
+	{regexp.MustCompile(`\bno node offers amd\.com/`), regexp.MustCompile(`amd.*device-plugin`), workloads[2], ", which offers GPUs,"},
+	{regexp.MustCompile(`readiness gate "target-health\.elbv2\.k8s\.aws/`), regexp.MustCompile(`aws-load-balancer-controller`), workloads[0], ", which sets the readiness gate,"},
+	{regexp.MustCompile(`failed calling webhook .*x509: certificate signed by unknown authority|does not trust the certificate of admission webhook`), regexp.MustCompile(`cainjector`), workloads[0], ", which writes the authorities of webhooks,"},
 }
 
 // running returns the components that the text of the problem is about, and that do not run.
@@ -41,14 +46,25 @@ func (q *inquiry) running() []reference {
 	var all []reference
 	for _, c := range components {
 		if c.text.MatchString(text) {
-			all = append(all, q.failingWorkloads(c.relation, func(o client.Object, _ *corev1.PodSpec) bool { return strings.Contains(o.GetName(), c.name) })...)
+			all = append(all, q.failingWorkloads(c.relation, func(o client.Object, _ *corev1.PodSpec) bool {
+				return c.name.MatchString(o.GetName()) && q.isKind(o, c.kind)
+			})...)
 		}
 	}
-	return append(all, q.drivers()...)
+	for _, driver := range q.driverNames() {
+		all = append(all, q.driver(driver)...)
+	}
+	return all
 }
 
-// failingWorkloads returns the workloads of the cluster that do not have all their pods, or that are scaled
-// to 0, if they are what is looked for.
+// isKind reports whether an object is of a type. Without a kind, all are.
+func (q *inquiry) isKind(o client.Object, kind schema.GroupKind) bool {
+	is, err := q.client.GroupVersionKindFor(o)
+	return kind.Kind == "" || err == nil && is.GroupKind() == kind
+}
+
+// failingWorkloads returns the workloads of the cluster that lack pods or are scaled to 0, if they are what is
+// looked for.
 func (q *inquiry) failingWorkloads(relation string, is func(client.Object, *corev1.PodSpec) bool) []reference {
 	var all []reference
 	for _, kind := range workloads[:3] {
@@ -81,9 +97,8 @@ const provisionerAnnotation = "volume.kubernetes.io/storage-provisioner"
 
 var driverInText = regexp.MustCompile(`\bstorage driver ([a-z0-9][a-z0-9.-]*[a-z0-9]) does not run`)
 
-// drivers returns the workloads of the storage drivers that the pods wait for. The DaemonSet of a driver
-// contains its name, in a path of the kubelet. Its controller is in the same namespace, and has the same image.
-func (q *inquiry) drivers() []reference {
+// driverNames returns the storage drivers that the pods wait for.
+func (q *inquiry) driverNames() []string {
 	var names []string
 	for _, c := range q.workload.Claims {
 		if driver := c.Annotations[provisionerAnnotation]; driver != "" && c.Status.Phase == corev1.ClaimPending && !slices.Contains(names, driver) {
@@ -93,24 +108,28 @@ func (q *inquiry) drivers() []reference {
 	if m := driverInText.FindStringSubmatch(q.problemText()); m != nil {
 		names = append(names, m[1])
 	}
-	var all []reference
-	for _, driver := range names[:min(len(names), maxReferences)] {
-		images := map[string]bool{} // by namespace and image
-		for _, o := range q.listIn("", workloads[2]) {
-			if spec, _ := podsOf(o); spec != nil && contains(spec, driver) {
-				for i := range spec.Containers {
-					if contains(&corev1.PodSpec{Containers: spec.Containers[i : i+1]}, driver) || i == 0 {
-						images[o.GetNamespace()+" "+spec.Containers[i].Image] = true
-					}
-				}
+	return names[:min(len(names), maxReferences)]
+}
+
+// driver returns the workloads of a storage driver that do not run. The DaemonSet of a driver contains its
+// name, in a path of the kubelet. Its controller is in the same namespace, and has the same image.
+func (q *inquiry) driver(name string) []reference {
+	images := map[string]bool{} // by namespace and image
+	for _, o := range q.listIn("", workloads[2]) {
+		spec, _ := podsOf(o)
+		if spec == nil || !contains(spec, name) {
+			continue
+		}
+		for i := range spec.Containers {
+			if i == 0 || contains(&corev1.PodSpec{Containers: spec.Containers[i : i+1]}, name) {
+				images[o.GetNamespace()+" "+spec.Containers[i].Image] = true
 			}
 		}
-		all = append(all, q.failingWorkloads(", which runs driver "+driver+",", func(o client.Object, spec *corev1.PodSpec) bool {
-			return contains(spec, driver) || isDriver(o.GetName(), driver) ||
-				slices.ContainsFunc(spec.Containers, func(c corev1.Container) bool { return images[o.GetNamespace()+" "+c.Image] })
-		})...)
 	}
-	return all
+	return q.failingWorkloads(", which runs driver "+name+",", func(o client.Object, spec *corev1.PodSpec) bool {
+		return contains(spec, name) || isDriver(o.GetName(), name) ||
+			slices.ContainsFunc(spec.Containers, func(c corev1.Container) bool { return images[o.GetNamespace()+" "+c.Image] })
+	})
 }
 
 // isDriver reports whether a workload has the usual name of a driver: ebs-csi-controller for ebs.csi.aws.com.
@@ -119,34 +138,41 @@ func isDriver(workload, driver string) bool {
 	return strings.HasPrefix(rest, "csi.") && strings.Contains(workload, what) && strings.Contains(workload, "csi")
 }
 
-// withoutDriver adds to the cause that the node plugin of a storage driver does not tolerate the taints of a pod's
-// node. It reports whether it did.
+// withoutDriver adds to the cause that the node plugin of a storage driver does not tolerate a taint of the
+// pod's node. It reports whether it did.
 func (q *inquiry) withoutDriver() bool {
 	m := driverInText.FindStringSubmatch(q.problemText())
-	if m == nil || q.explanation.Cause == nil {
+	if m == nil || q.blaming == nil || q.explanation.Cause == nil {
 		return false
 	}
-	for _, p := range q.workload.Pods {
-		node := &corev1.Node{}
-		if p.Name != q.blaming.Object.Name || p.Spec.NodeName == "" || q.objects.Get(q.ctx, client.ObjectKey{Name: p.Spec.NodeName}, node) != nil {
+	i := slices.IndexFunc(q.workload.Pods, func(p *corev1.Pod) bool { return p.Name == q.blaming.Object.Name })
+	node := &corev1.Node{}
+	if i < 0 || q.objects.Get(q.ctx, client.ObjectKey{Name: q.workload.Pods[i].Spec.NodeName}, node) != nil {
+		return false
+	}
+	for _, o := range q.listIn("", workloads[2]) {
+		spec, _ := podsOf(o)
+		if spec == nil || !contains(spec, m[1]) && !isDriver(o.GetName(), m[1]) {
 			continue
 		}
-		for _, o := range q.listIn("", workloads[2]) {
-			spec, _ := podsOf(o)
-			if spec == nil || !contains(spec, m[1]) && !isDriver(o.GetName(), m[1]) {
-				continue
-			}
-			for i := range node.Spec.Taints {
-				if t := &node.Spec.Taints[i]; t.Effect != corev1.TaintEffectPreferNoSchedule && !diagnosis.Tolerates(spec, t) {
-					x := &q.explanation
-					x.Cause.Message = shortLine(fmt.Sprintf("%s: DaemonSet %q of namespace %q, which runs it, does not tolerate the taint %s of node %q", x.Cause.Message, o.GetName(), o.GetNamespace(), t.ToString(), node.Name))
-					x.Cause.Advice, x.Cause.Passing = "ask the cluster's administrator to add the toleration to the DaemonSet", false
-					return true
-				}
-			}
+		if t := untolerated(spec, node); t != nil {
+			c := q.explanation.Cause
+			c.Message = shortLine(fmt.Sprintf("%s: DaemonSet %q of namespace %q, which runs it, does not tolerate the taint %s of node %q", c.Message, o.GetName(), o.GetNamespace(), t.ToString(), node.Name))
+			c.Advice, c.Passing = "ask the cluster's administrator to add the toleration to the DaemonSet", false
+			return true
 		}
 	}
 	return false
+}
+
+// untolerated returns a taint that keeps the pods of a template off a node, or nil.
+func untolerated(spec *corev1.PodSpec, node *corev1.Node) *corev1.Taint {
+	for i := range node.Spec.Taints {
+		if t := &node.Spec.Taints[i]; t.Effect != corev1.TaintEffectPreferNoSchedule && !diagnosis.Tolerates(spec, t) {
+			return t
+		}
+	}
+	return nil
 }
 
 // contains reports whether a template contains a name, in what its containers run or in a path of the node.
@@ -186,8 +212,8 @@ func (q *inquiry) ingressController(i *networkingv1.Ingress, classes []networkin
 // nodePool is how Karpenter adds nodes: karpenter.sh/docs/concepts/nodepools.
 const nodePoolLabel = "karpenter.sh/nodepool"
 
-// nodes returns the nodes with a taint of a condition that keeps the pods off, and the NodePools of Karpenter
-// that could add nodes for them.
+// nodes returns the nodes whose conditions keep the pods off, by a taint. It also returns the NodePools of
+// Karpenter that could add nodes.
 func (q *inquiry) nodes() []reference {
 	if q.blaming == nil || q.blaming.Reason != diagnosis.ReasonFailedScheduling {
 		return nil

@@ -55,14 +55,17 @@ var (
 	ingressKind       = networkingv1.SchemeGroupVersion.WithKind(kindIngress).GroupKind()
 	scalerKind        = autoscalingv2.SchemeGroupVersion.WithKind(kindAutoscaler).GroupKind()
 
-	apiService    = schema.GroupKind{Group: "apiregistration.k8s.io", Kind: "APIService"}
-	helmRelease   = schema.GroupKind{Group: "helm.toolkit.fluxcd.io", Kind: "HelmRelease"}
-	certificate   = schema.GroupKind{Group: "cert-manager.io", Kind: "Certificate"}
-	nodeClaim     = schema.GroupKind{Group: "karpenter.sh", Kind: "NodeClaim"}
-	machine       = schema.GroupKind{Group: "cluster.x-k8s.io", Kind: "Machine"}
-	nodePoolKind  = schema.GroupKind{Group: "karpenter.sh", Kind: "NodePool"}
-	kustomization = schema.GroupKind{Group: "kustomize.toolkit.fluxcd.io", Kind: "Kustomization"}
-	application   = schema.GroupKind{Group: "argoproj.io", Kind: "Application"}
+	apiService     = schema.GroupKind{Group: "apiregistration.k8s.io", Kind: "APIService"}
+	helmRelease    = schema.GroupKind{Group: "helm.toolkit.fluxcd.io", Kind: "HelmRelease"}
+	certificate    = schema.GroupKind{Group: "cert-manager.io", Kind: "Certificate"}
+	backupSchedule = schema.GroupKind{Group: "velero.io", Kind: "Schedule"}
+	veleroBackup   = schema.GroupKind{Group: "velero.io", Kind: "Backup"}
+	backupStore    = schema.GroupKind{Group: "velero.io", Kind: "BackupStorageLocation"}
+	nodeClaim      = schema.GroupKind{Group: "karpenter.sh", Kind: "NodeClaim"}
+	machine        = schema.GroupKind{Group: "cluster.x-k8s.io", Kind: "Machine"}
+	nodePoolKind   = schema.GroupKind{Group: "karpenter.sh", Kind: "NodePool"}
+	kustomization  = schema.GroupKind{Group: "kustomize.toolkit.fluxcd.io", Kind: "Kustomization"}
+	application    = schema.GroupKind{Group: "argoproj.io", Kind: "Application"}
 )
 
 // workloads are the types whose objects create pods, in the order in which they are read.
@@ -80,14 +83,14 @@ type edge struct {
 
 // edges are the references that a walk follows by the type of the object, in this order.
 var edges = []edge{
-	{nodeKind, (*inquiry).agents},
 	{claimKind, (*inquiry).dataSource},
 	{ingressKind, (*inquiry).certificateMakers},
 	{scalerKind, (*inquiry).scaling},
 	{apiService, (*inquiry).servedBy},
+	{backupSchedule, (*inquiry).lastBackup},
+	{veleroBackup, (*inquiry).backupLocation},
 	{nodeClaim, (*inquiry).nodeOf},
 	{machine, (*inquiry).nodeOf},
-	{providerClass, (*inquiry).mountedBy},
 	{kueueWorkload, (*inquiry).queue},
 	{localQueue, (*inquiry).queue},
 	{kustomization, (*inquiry).inventory},
@@ -103,9 +106,8 @@ var edges = []edge{
 	{schema.GroupKind{}, (*inquiry).called},
 }
 
-// blamed returns the objects that can be why the target does not work: those that its reader found, that
-// its cause names, that the end of a log names, and those at the ends of its edges. It reads them one
-// after the other, because the first one with a problem is enough.
+// blamed returns the objects that can be why the target does not work. It reads them one after the other,
+// because the first one with a problem is enough.
 func (q *inquiry) blamed() iter.Seq[reference] {
 	return func(yield func(reference) bool) {
 		for _, find := range q.waysOut() {
@@ -121,7 +123,7 @@ func (q *inquiry) blamed() iter.Seq[reference] {
 // waysOut returns the functions that find references of the target.
 func (q *inquiry) waysOut() []func(*inquiry) []reference {
 	all := []func(*inquiry) []reference{
-		func(q *inquiry) []reference { return q.next }, (*inquiry).confirmed, (*inquiry).unreachable, (*inquiry).full, (*inquiry).fileServers, (*inquiry).running, (*inquiry).nodes,
+		func(q *inquiry) []reference { return q.next }, (*inquiry).confirmed, (*inquiry).unreachable, (*inquiry).full, (*inquiry).fileServers, (*inquiry).agents, (*inquiry).running, (*inquiry).nodes,
 	}
 	if q.object == nil || q.explanation.State == Running {
 		return all

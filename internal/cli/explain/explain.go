@@ -140,7 +140,7 @@ func Types() []string {
 // Explain returns the state of an object, and the cause if it does not run. It fails if
 // the object does not exist or the cluster cannot be reached.
 func (e *Explainer) Explain(ctx context.Context, resource schema.GroupResource, namespace, name string) (*Explanation, error) {
-	kind, err := e.client.RESTMapper().KindFor(resource.WithVersion(""))
+	kind, err := e.kindOf(resource)
 	if err != nil {
 		return nil, err
 	}
@@ -152,8 +152,16 @@ func (e *Explainer) Explain(ctx context.Context, resource schema.GroupResource, 
 		namespace = ""
 	}
 	explained := 0
-	begin := walk{from: []string{(&reference{kind: kind.GroupKind(), namespace: namespace, name: name}).key()}, explained: &explained, lists: map[string][]client.Object{}}
+	begin := walk{from: []string{(&reference{kind: kind.GroupKind(), namespace: namespace, name: name}).key()}, explained: &explained, lists: map[string][]client.Object{}, fine: map[string]*Explanation{}}
 	return e.explain(ctx, mapping, namespace, name, begin)
+}
+
+// kindOf returns the kind of a resource. Other API groups can have a resource of the same name.
+func (e *Explainer) kindOf(resource schema.GroupResource) (schema.GroupVersionKind, error) {
+	if known, ok := supportedTypes[resource]; ok {
+		return e.client.GroupVersionKindFor(known.object)
+	}
+	return e.client.RESTMapper().KindFor(resource.WithVersion(""))
 }
 
 // explain explains an object on a walk.
@@ -413,6 +421,8 @@ type Explanation struct {
 	// NotChecked lists what could not be read, or was not.
 	NotChecked []NotChecked `json:"notChecked,omitempty"`
 
+	// own is what was known of the object before the root of its problem. It is empty if there is no chain.
+	own string
 	// partial is true if a part of the object runs.
 	partial bool
 	// passive is true for an object that runs no containers, such as a Service.
@@ -444,8 +454,9 @@ type Cause struct {
 	Time  *time.Time `json:"time,omitempty"`
 	Count int32      `json:"count"`
 
-	// root identifies the problem at the end of a chain. It is empty if there is no chain.
-	root string
+	// root identifies the problem at the end of a chain, and alone is its message. They are empty if there is no
+	// chain.
+	root, alone string
 }
 
 // Log is the end of a container's log.

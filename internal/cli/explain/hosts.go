@@ -12,6 +12,8 @@ import (
 // NAME.NAMESPACE.
 var serviceHost = regexp.MustCompile(`\b([a-z0-9](?:[a-z0-9-]*[a-z0-9])?)\.([a-z0-9](?:[a-z0-9-]*[a-z0-9])?)\.svc\b|://([a-z0-9](?:[a-z0-9-]*[a-z0-9])?)\.([a-z0-9](?:[a-z0-9-]*[a-z0-9])?)(?:[:/]|$)`)
 
+var addressInText = regexp.MustCompile(`\b\d{1,3}(?:\.\d{1,3}){3}\b`)
+
 // called returns the Services of the cluster whose addresses the message or the spec of an object contains.
 func (q *inquiry) called() []reference {
 	var all []reference
@@ -22,7 +24,15 @@ func (q *inquiry) called() []reference {
 			}
 		}
 	}
-	add(q.problemText())
+	text := q.problemText()
+	add(text)
+	if noConnection.MatchString(text) {
+		for _, address := range addressInText.FindAllString(text, maxReferences) {
+			if s := q.serviceAt(address); s != nil {
+				all = append(all, reference{kind: serviceKind, namespace: s.Namespace, name: s.Name, relation: ", which it calls,", mustRun: true})
+			}
+		}
+	}
 	u := q.object.(*unstructured.Unstructured) //nolint:forcetypeassert // the edge is for these
 	eachText(u.Object["spec"], 0, add)
 	return all

@@ -42,9 +42,7 @@ func (q *inquiry) ingress() error {
 	for _, b := range backendsOf(i) {
 		q.backend(b)
 	}
-	if q.logs != nil { // an overview reads no objects one by one
-		q.certificates(i)
-	}
+	q.certificates(i)
 	q.lastWarning(kindIngress, i, warned)
 	if len(q.workload.Known)+len(q.workload.Pods) > 0 {
 		q.explanation.State = Waiting
@@ -188,6 +186,10 @@ func offered(s *corev1.Service) string {
 func (q *inquiry) certificates(i *networkingv1.Ingress) {
 	for _, t := range i.Spec.TLS[:min(len(i.Spec.TLS), maxBackends)] {
 		if t.SecretName == "" {
+			continue
+		}
+		if q.logs == nil { // an overview reads no Secrets, but what creates them
+			q.next = append(q.next, q.makersOf(q.namespace, t.SecretName)...)
 			continue
 		}
 		var secret metav1.PartialObjectMetadata

@@ -33,8 +33,8 @@ func (q *inquiry) labelled() []reference {
 	return all
 }
 
-// isOfGroup reports whether the prefix of a label and an API group have the same domain, such as cnpg.io and
-// postgresql.cnpg.io, or the same first part, such as leaderworkerset.
+// isOfGroup reports whether the prefix of a label belongs to an API group. They have the same domain, such as
+// cnpg.io and postgresql.cnpg.io, or the same first part, such as leaderworkerset.
 func isOfGroup(label, group string) bool {
 	prefix, _, found := strings.Cut(label, "/")
 	if !found {

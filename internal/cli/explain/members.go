@@ -31,8 +31,8 @@ func (q *inquiry) inventory() []reference {
 	return all
 }
 
-// applied returns the objects of an Application of Argo CD that could not be applied, whose hook failed, or
-// that are not healthy: argoproj.io/v1alpha1, ResourceResult and ResourceStatus.
+// applied returns the objects of an Application of Argo CD that failed: to be applied, as a hook, or later.
+// See argoproj.io/v1alpha1, ResourceResult and ResourceStatus.
 func (q *inquiry) applied() []reference {
 	u := q.object.(*unstructured.Unstructured) //nolint:forcetypeassert // the edge is for these
 	results, _, _ := unstructured.NestedSlice(u.Object, "status", "operationState", "syncResult", "resources")

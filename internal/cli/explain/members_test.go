@@ -61,7 +61,7 @@ status: {conditions: [{type: Ready, status: "False", reason: ChartNotReady, mess
 		want                    []string
 	}{
 		"Kustomization": {timedOut, "kustomizations.kustomize.toolkit.fluxcd.io", "apps",
-			[]string{`ResourceQuota "team" is exceeded`, "By way of: HelmRelease shop/shop, Deployment shop/web"}},
+			[]string{`ResourceQuota "team" is exceeded`, "By way of:\n  - HelmRelease shop/shop", "\n  - Deployment shop/web\n"}},
 		"HelmRelease": {timedOut, "helmreleases.helm.toolkit.fluxcd.io", "shop", []string{`ResourceQuota "team" is exceeded`, "By way of: Deployment shop/web"}},
 		"Application": {application + overQuota, "applications.argoproj.io", "shop", []string{`ResourceQuota "team" is exceeded`, "By way of: Deployment shop/web"}},
 		"dependency": {released("dependency 'platform/infra' is not ready") + infra, "helmreleases.helm.toolkit.fluxcd.io", "shop",

@@ -27,8 +27,8 @@ var ownedKinds = map[schema.GroupKind][]schema.GroupKind{
 	{Group: "leaderworkerset.x-k8s.io", Kind: "LeaderWorkerSet"}: {{Group: "apps", Kind: "StatefulSet"}},
 }
 
-// owned returns the objects that an object of a type without rules of its own owns: of its own group,
-// of [ownedKinds], and of those that create pods. Those that its message names go first.
+// owned returns the objects that an object owns: of its own group, of [ownedKinds], and workloads. Those
+// that its message names go first.
 func (q *inquiry) owned() []reference {
 	if q.namespace == "" {
 		return nil

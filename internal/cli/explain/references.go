@@ -15,14 +15,14 @@ const maxReferences = 5
 
 // problemText is what the target says about itself.
 func (q *inquiry) problemText() string {
-	text := q.explanation.Summary
+	texts := []string{q.explanation.Summary}
 	if c := q.explanation.Cause; c != nil {
-		text += " " + c.Message
+		texts = append(texts, c.Message)
 	}
 	for i := range q.explanation.Others {
-		text += " " + q.explanation.Others[i].Message
+		texts = append(texts, q.explanation.Others[i].Message)
 	}
-	return text
+	return strings.Join(texts, " ")
 }
 
 // mentions reports whether a text contains a name that is not a part of a longer one.
@@ -51,12 +51,15 @@ func inName(b byte) bool { return b >= 'a' && b <= 'z' || b >= '0' && b <= '9' |
 var parts = []string{"resourceref", "resourcerefs", "infrastructureref", "configref", "controlplaneref", "sourceref", "chartref", "workloadref",
 	"issuerref", "authenticationref", "nodeclassref", "secretstoreref"}
 
-// fieldKinds are the types that fields refer to if they do not say it. The first one whose word is in the
-// name of the field counts.
-var fieldKinds = []struct {
+// fieldKind is the type that fields with a word in their name refer to.
+type fieldKind struct {
 	word string
 	kind schema.GroupKind
-}{
+}
+
+// fieldKinds are the types that fields refer to if they do not say it. The first one whose word is in the
+// name of the field counts.
+var fieldKinds = []fieldKind{
 	{"secret", secretKind},
 	{"certificate", secretKind},
 	{"service", serviceKind},
@@ -98,85 +101,108 @@ func (q *inquiry) named() []reference {
 // fluxSources are the types of Flux that others name without a group.
 var fluxSources = []string{"GitRepository", "OCIRepository", "HelmRepository", "HelmChart", "Bucket"}
 
-// kindIn returns the type that a reference names, or else the usual type of its field.
+// kindIn returns the type that a reference names, or else the usual type of its field. It is empty if neither
+// is known.
 func kindIn(field string, ref map[string]any, group string) schema.GroupKind {
 	kind, _ := ref["kind"].(string)
 	if kind == "" {
-		for _, f := range fieldKinds {
-			if strings.Contains(strings.ToLower(field), f.word) {
-				return f.kind
-			}
+		i := slices.IndexFunc(fieldKinds, func(f fieldKind) bool { return strings.Contains(strings.ToLower(field), f.word) })
+		if i < 0 {
+			return schema.GroupKind{}
 		}
-		return schema.GroupKind{}
+		return fieldKinds[i].kind
 	}
-	if strings.HasSuffix(group, ".toolkit.fluxcd.io") && slices.Contains(fluxSources, kind) {
-		group = "source.toolkit.fluxcd.io"
-	}
-	for _, f := range fieldKinds {
-		if strings.TrimPrefix(kind, "Cluster") == f.kind.Kind {
-			group = f.kind.Group
-		}
-	}
+	return schema.GroupKind{Group: groupIn(ref, kind, group), Kind: kind}
+}
+
+// groupIn returns the API group that a reference names, or else the usual group of its kind, or else that
+// of the object.
+func groupIn(ref map[string]any, kind, group string) string {
 	for _, name := range []string{"group", "apiGroup"} {
 		if g, ok := ref[name].(string); ok {
-			return schema.GroupKind{Group: g, Kind: kind}
+			return g
 		}
 	}
 	if v, ok := ref["apiVersion"].(string); ok {
-		gv, err := schema.ParseGroupVersion(v)
-		if err != nil {
-			return schema.GroupKind{}
+		g, _, found := strings.Cut(v, "/")
+		if !found {
+			return ""
 		}
-		group = gv.Group
+		return g
 	}
-	return schema.GroupKind{Group: group, Kind: kind}
+	if strings.HasSuffix(group, ".toolkit.fluxcd.io") && slices.Contains(fluxSources, kind) {
+		return "source.toolkit.fluxcd.io"
+	}
+	i := slices.IndexFunc(fieldKinds, func(f fieldKind) bool { return strings.TrimPrefix(kind, "Cluster") == f.kind.Kind })
+	if i >= 0 {
+		return fieldKinds[i].kind.Group
+	}
+	return group
 }
 
 // eachReference calls visit for each object in a field with the name ...Ref or ...Refs, and for each
 // name of a Secret.
 func eachReference(value any, depth int, visit func(field string, ref map[string]any)) {
 	const deepest = 6
-	if depth > deepest {
-		return
-	}
-	switch v := value.(type) {
-	case map[string]any:
-		for _, field := range slices.Sorted(maps.Keys(v)) {
-			lower := strings.ToLower(field)
-			isRef := strings.HasSuffix(lower, "ref") || strings.HasSuffix(lower, "refs")
-			switch ref := v[field].(type) {
-			case map[string]any:
-				if isRef {
-					visit(field, ref)
-				}
-				eachReference(ref, depth+1, visit)
-			case []any:
-				for _, item := range ref[:min(len(ref), maxConditions)] {
-					if fields, ok := item.(map[string]any); ok && isRef {
-						visit(field, fields)
-					}
-					eachReference(item, depth+1, visit)
-				}
-			case string:
-				if strings.HasSuffix(lower, "secretname") || isRef && strings.Contains(lower, "secret") {
-					visit(field, map[string]any{"name": ref})
-				}
+	fields, _ := value.(map[string]any)
+	for _, field := range slices.Sorted(maps.Keys(fields)) {
+		if depth == deepest {
+			return
+		}
+		for _, item := range itemsOf(fields[field]) {
+			if ref := referenceIn(field, item); ref != nil {
+				visit(field, ref)
 			}
+			eachReference(item, depth+1, visit)
 		}
 	}
 }
 
+// itemsOf returns the items of a list, or else the value.
+func itemsOf(value any) []any {
+	if list, ok := value.([]any); ok {
+		return list[:min(len(list), maxConditions)]
+	}
+	return []any{value}
+}
+
+// referenceIn returns the value of a field if it refers to an object, or nil.
+func referenceIn(field string, value any) map[string]any {
+	field = strings.ToLower(field)
+	isRef := strings.HasSuffix(field, "ref") || strings.HasSuffix(field, "refs")
+	switch v := value.(type) {
+	case map[string]any:
+		if isRef {
+			return v
+		}
+	case string:
+		if strings.HasSuffix(field, "secretname") || isRef && strings.Contains(field, "secret") {
+			return map[string]any{"name": v}
+		}
+	}
+	return nil
+}
+
 // missingSecretText is how controllers say that a Secret does not exist.
 var missingSecretText = regexp.MustCompile(`(?i)\bsecrets?(?: with name)? ["'\x60]?(?:[a-z0-9.-]+/)?([a-z0-9][a-z0-9.-]*)["'\x60]?,? (?:was |is |does )?not (?:found|exist)`)
+
+// certManagerNamespace has the Secrets of ClusterIssuers, unless an administrator chooses another:
+// cert-manager.io/docs/configuration/issuers.
+const certManagerNamespace = "cert-manager"
 
 // missingSecrets returns what should create the Secrets that the text of the problem misses.
 func (q *inquiry) missingSecrets() []reference {
 	if q.namespace == "" {
 		return nil
 	}
+	namespace := q.namespace
+	u := q.object.(*unstructured.Unstructured) //nolint:forcetypeassert // the edge is for these
+	if issuer, _, _ := unstructured.NestedString(u.Object, "spec", "issuerRef", "kind"); issuer == "ClusterIssuer" {
+		namespace = certManagerNamespace
+	}
 	var all []reference
 	for _, m := range missingSecretText.FindAllStringSubmatch(q.problemText(), maxReferences) {
-		all = append(all, q.missingSecret(q.namespace, m[1])...)
+		all = append(all, q.missingSecret(namespace, m[1])...)
 	}
 	return all
 }

@@ -94,16 +94,27 @@ func (q *inquiry) servedBy() []reference {
 	return []reference{{kind: serviceKind, namespace: namespace, name: name, relation: ", which answers for it,", mustRun: true}}
 }
 
-// networkOfNode matches the message of a node whose network plugin does not run.
+// networkOfNode matches the message of a node, or of a pod on it, whose network plugin does not run.
 var networkOfNode = regexp.MustCompile(`(?i)network plugin|\bcni\b|NetworkPluginNotReady`)
 
 // agents returns the pods that set up the network of a node, and that do not run.
 func (q *inquiry) agents() []reference {
-	if q.logs == nil || !networkOfNode.MatchString(q.problemText()) {
+	if !networkOfNode.MatchString(q.problemText()) {
+		return nil
+	}
+	node := ""
+	if q.object != nil && q.explanation.Kind == kindNode {
+		node = q.name
+	} else if i := slices.IndexFunc(q.workload.Pods, func(p *corev1.Pod) bool { return q.blaming != nil && p.Name == q.blaming.Object.Name }); i >= 0 {
+		node = q.workload.Pods[i].Spec.NodeName
+	}
+	if node == "" {
 		return nil
 	}
 	var all []reference
-	_, pods := q.podsOn(q.name)
+	live := &inquiry{ctx: q.ctx, Explainer: &Explainer{client: q.client, objects: q.client}}
+	_, pods := live.podsOn(node)
+	q.alsoUnread(live.explanation.NotChecked)
 	for _, p := range pods {
 		controller := metav1.GetControllerOf(p)
 		if p.Spec.HostNetwork && !podIsReady(p) && controller != nil && controller.Kind == "DaemonSet" && len(all) < maxReferences {
@@ -197,4 +208,28 @@ func (q *inquiry) mountedBy() []reference {
 		}
 	}
 	return all
+}
+
+// scheduleLabel is on the Backups of a Schedule: velero.io/docs, pkg/apis/velero/v1/labels_annotations.go.
+const scheduleLabel = "velero.io/schedule-name"
+
+// lastBackup returns the latest Backup of a Schedule of Velero.
+func (q *inquiry) lastBackup() []reference {
+	var last client.Object
+	for _, o := range q.listOf(veleroBackup) {
+		if o.GetLabels()[scheduleLabel] == q.name && (last == nil || o.GetCreationTimestamp().After(last.GetCreationTimestamp().Time)) {
+			last = o
+		}
+	}
+	if last == nil {
+		return nil
+	}
+	return []reference{newReference(veleroBackup, q.namespace, last.GetName(), ", its last one,")}
+}
+
+// backupLocation returns where a Backup of Velero is kept.
+func (q *inquiry) backupLocation() []reference {
+	u := q.object.(*unstructured.Unstructured) //nolint:forcetypeassert // the edge is for these
+	name, _, _ := unstructured.NestedString(u.Object, "spec", "storageLocation")
+	return []reference{newReference(backupStore, q.namespace, name, ", in which it is kept,")}
 }

@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -40,6 +41,9 @@ func (q *inquiry) secret() error {
 	case share.RuleOf(s.Annotations) != "":
 		q.set(kindSecret, Running, fmt.Sprintf("it is a copy of %s, which %s writes", share.Printable(s, share.AnnotationSource), share.Printable(s, share.AnnotationRule)))
 	default:
+		if owner := metav1.GetControllerOfNoCopy(s); owner != nil {
+			q.next = append(q.next, newReference(kindOfOwner(owner), s.Namespace, owner.Name, ", which keeps it up to date,"))
+		}
 		q.set(kindSecret, Running, strings.Join(append([]string{"it exists"}, q.sharing(s)...), "; "))
 	}
 	return nil

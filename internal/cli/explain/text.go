@@ -64,7 +64,7 @@ func WriteText(w io.Writer, x *Explanation, now time.Time) error {
 		}
 		p.cause(title, x.Cause, now)
 	}
-	p.chain(x.Chain)
+	p.chain(x.Chain, x.Cause)
 	for i := range x.Others {
 		p.cause("Also", &x.Others[i], now)
 	}
@@ -106,14 +106,29 @@ func (p *page) cause(title string, c *Cause, now time.Time) {
 	}
 }
 
-// chain shows the objects from the explained one to the root of its problem.
-func (p *page) chain(chain []Link) {
-	var names []string
+// maxLinkText limits what an object on the way says, in bytes.
+const maxLinkText = 300
+
+// chain shows the objects from the explained one to the root of its problem, and what each of them says
+// besides the cause.
+func (p *page) chain(chain []Link, cause *Cause) {
+	var lines []string
 	for _, l := range chain {
-		names = append(names, l.Kind+" "+path.Join(l.Namespace, l.Name))
+		text := l.Kind + " " + path.Join(l.Namespace, l.Name)
+		if cause == nil || !strings.Contains(cause.Message, l.Message) {
+			text += ": " + plaintext.Cut(l.Message, maxLinkText)
+		}
+		lines = append(lines, text)
 	}
-	if len(names) > 0 {
-		p.line("  By way of: %s", strings.Join(names, ", "))
+	switch len(lines) {
+	case 0:
+	case 1:
+		p.line("  By way of: %s", lines[0])
+	default:
+		p.line("  By way of:")
+		for _, text := range lines {
+			p.line("  - %s", text)
+		}
 	}
 }
 

@@ -17,8 +17,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// How programs and their libraries say that they cannot reach a host: Go, glibc, musl, libpq, Java, Node.js,
-// Python, and the usual scripts that wait for a host.
+// How programs say that they cannot reach a host: in Go, Java, Node.js and Python, with glibc, musl and
+// libpq, and scripts that wait for a host.
 var (
 	noConnection = regexp.MustCompile(`(?i)connection (?:refused|reset)|ECONNREFUSED|ECONNRESET|ETIMEDOUT|ENOTFOUND|EAI_AGAIN|no such host|(?:name|service) (?:or service )?not known|` +
 		`name resolution|name does not resolve|could not translate host|UnknownHost|no route to host|unreachable|timed? ?out|deadline exceeded|can(?:no|')t connect|(?:could not|cannot|failed to|unable to) (?:connect|resolve|reach)|waiting for`)
@@ -39,21 +39,26 @@ func (q *inquiry) unreachable() []reference {
 		if !noConnection.MatchString(line) {
 			continue
 		}
-		if noName.MatchString(line) && q.withoutDNS() {
+		services := q.servicesIn(line)
+		if noName.MatchString(line) && q.withoutDNS() || noAnswer.MatchString(line) && slices.ContainsFunc(services, q.forbidden) {
 			return nil
 		}
-		for _, host := range hostName.FindAllString(line, -1) {
-			s := q.serviceAt(host)
-			if s == nil {
-				continue
-			}
-			if noAnswer.MatchString(line) && q.forbidden(s) {
-				return nil
-			}
+		for _, s := range services {
 			r := newReference(serviceKind, s.Namespace, s.Name, ", which it cannot reach by its log,")
 			if !slices.Contains(all, r) {
 				all = append(all, r)
 			}
+		}
+	}
+	return all
+}
+
+// servicesIn returns the Services whose names or addresses a line contains.
+func (q *inquiry) servicesIn(line string) []*corev1.Service {
+	var all []*corev1.Service
+	for _, host := range hostName.FindAllString(line, -1) {
+		if s := q.serviceAt(host); s != nil {
+			all = append(all, s)
 		}
 	}
 	return all

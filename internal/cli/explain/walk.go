@@ -1,10 +1,12 @@
 package explain
 
 import (
+	"cmp"
 	"fmt"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"slices"
 	"strings"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -24,6 +26,8 @@ type walk struct {
 	explained *int
 	// lists are the lists that were read on the way, by type and namespace.
 	lists map[string][]client.Object
+	// fine are the explained objects without a problem.
+	fine map[string]*Explanation
 }
 
 // Link is an object between the explained one and the root of its problem.
@@ -56,6 +60,9 @@ func (q *inquiry) follow() {
 		case found.Cause == nil && r.mustRun && found.State == Stopped:
 			found.Cause = &Cause{Reason: reasonStopped, Object: Object{found.Kind, found.Name}, Message: found.Summary, Advice: "start it again", Count: 1}
 		case found.Cause == nil:
+			if r.kind == kueueWorkload && found.State == Waiting { // it waits for quota, which is no problem
+				x.Summary = shortLine(x.Summary + ": " + found.Summary)
+			}
 			continue
 		}
 		q.inherit(r, found)
@@ -80,7 +87,10 @@ func (q *inquiry) explainNext(r reference) (found *Explanation, cycle bool) {
 		q.unread(r.String(), "", fmt.Errorf("the chain of causes is longer than %d objects", maxChain))
 		return nil, false
 	}
-	next := walk{from: append(slices.Clone(q.walk.from), r.key()), explained: q.walk.explained, lists: q.walk.lists}
+	next := walk{from: append(slices.Clone(q.walk.from), r.key()), explained: q.walk.explained, lists: q.walk.lists, fine: q.walk.fine}
+	if fine := q.walk.fine[r.key()]; fine != nil {
+		return fine, false
+	}
 	found, err = q.explain(q.ctx, mapping, r.namespace, r.name, next)
 	switch {
 	case apierrors.IsNotFound(err):
@@ -90,6 +100,9 @@ func (q *inquiry) explainNext(r reference) (found *Explanation, cycle bool) {
 		return nil, false
 	}
 	q.alsoUnread(found.NotChecked)
+	if found.Cause == nil {
+		q.walk.fine[r.key()] = found
+	}
 	return found, false
 }
 
@@ -109,11 +122,19 @@ func (q *inquiry) inherit(r reference, found *Explanation) {
 	if x.Cause != nil {
 		own = x.Cause.Message
 	}
-	x.Chain = append([]Link{{Kind: found.Kind, Namespace: found.Namespace, Name: found.Name, Message: found.Summary}}, found.Chain...)
-	if root.Message = strings.TrimPrefix(root.Message, own+": "); strings.Contains(own, root.Message) {
+	x.Chain = append([]Link{{Kind: found.Kind, Namespace: found.Namespace, Name: found.Name, Message: cmp.Or(found.own, found.Cause.Message)}}, found.Chain...)
+	x.own = own
+	relation := r.relation
+	if root.alone == "" {
+		root.alone = root.Message
+	} else {
+		relation = "" // the root is further away
+	}
+	last := x.Chain[len(x.Chain)-1]
+	if own == root.alone || strings.Contains(own, root.alone) {
 		root.Message = own
 	} else {
-		root.Message = shortLine(own + ": " + r.String() + r.relation + " has a problem: " + root.Message)
+		root.Message = shortLine(fmt.Sprintf("%s: %s %q%s has a problem: %s", own, last.Kind, last.Name, relation, root.alone))
 	}
 	if root.root == "" {
 		root.root = causeKey(ProblemObject{Namespace: found.Namespace}, found.Cause)
