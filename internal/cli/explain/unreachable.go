@@ -17,8 +17,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// How programs say that they cannot reach a host: in Go, Java, Node.js and Python, with glibc, musl and
-// libpq, and scripts that wait for a host.
+// How programs, their libraries, and scripts that wait for a host say that they cannot reach it. The texts are
+// those of Go, Java, Node.js, Python, glibc, musl and libpq.
 var (
 	noConnection = regexp.MustCompile(`(?i)connection (?:refused|reset)|ECONNREFUSED|ECONNRESET|ETIMEDOUT|ENOTFOUND|EAI_AGAIN|no such host|(?:name|service) (?:or service )?not known|` +
 		`name resolution|name does not resolve|could not translate host|UnknownHost|no route to host|unreachable|timed? ?out|deadline exceeded|can(?:no|')t connect|(?:could not|cannot|failed to|unable to) (?:connect|resolve|reach)|waiting for`)
