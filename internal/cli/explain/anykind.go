@@ -94,6 +94,10 @@ func (q *inquiry) anyKind(kind schema.GroupVersionKind) error {
 	switch behind := generationBehind(u, conditions); {
 	case result.Status == status.TerminatingStatus:
 		q.set(kind.Kind, Stopped, "it is being deleted")
+		if bad := badConditions(u, conditions); len(bad) > 0 && q.isStuck(u) {
+			q.held = true
+			q.workload.Known = append(q.workload.Known, conditionCause(diagnosis.Object{Kind: kind.Kind, Name: u.GetName()}, bad, conditions))
+		}
 	case suspended:
 		q.set(kind.Kind, Stopped, "it is suspended; set spec.suspend to false to resume it")
 	case behind != "": // its conditions are about an earlier spec

@@ -57,6 +57,7 @@ var (
 
 	apiService     = schema.GroupKind{Group: "apiregistration.k8s.io", Kind: "APIService"}
 	helmRelease    = schema.GroupKind{Group: "helm.toolkit.fluxcd.io", Kind: "HelmRelease"}
+	volumeSnapshot = schema.GroupKind{Group: "snapshot.storage.k8s.io", Kind: "VolumeSnapshot"}
 	certificate    = schema.GroupKind{Group: "cert-manager.io", Kind: "Certificate"}
 	backupSchedule = schema.GroupKind{Group: "velero.io", Kind: "Schedule"}
 	veleroBackup   = schema.GroupKind{Group: "velero.io", Kind: "Backup"}
@@ -86,6 +87,7 @@ var edges = []edge{
 	{claimKind, (*inquiry).dataSource},
 	{ingressKind, (*inquiry).certificateMakers},
 	{scalerKind, (*inquiry).scaling},
+	{volumeSnapshot, (*inquiry).snapshotContent},
 	{apiService, (*inquiry).servedBy},
 	{backupSchedule, (*inquiry).lastBackup},
 	{veleroBackup, (*inquiry).backupLocation},
@@ -120,11 +122,21 @@ func (q *inquiry) blamed() iter.Seq[reference] {
 	}
 }
 
+// leads find references of objects of all types, in this order, before [edges].
+var leads = []func(*inquiry) []reference{
+	func(q *inquiry) []reference { return q.next },
+	(*inquiry).confirmed,   // what the text of a component names
+	(*inquiry).unreachable, // hosts in the end of a log
+	(*inquiry).full,        // claims, if the end of a log says that a volume is full
+	(*inquiry).fileServers, // NFS servers that do not respond
+	(*inquiry).agents,      // what sets up the network of a node
+	(*inquiry).running,     // parts of the cluster
+	(*inquiry).nodes,       // nodes that take no pods
+}
+
 // waysOut returns the functions that find references of the target.
 func (q *inquiry) waysOut() []func(*inquiry) []reference {
-	all := []func(*inquiry) []reference{
-		func(q *inquiry) []reference { return q.next }, (*inquiry).confirmed, (*inquiry).unreachable, (*inquiry).full, (*inquiry).fileServers, (*inquiry).agents, (*inquiry).running, (*inquiry).nodes,
-	}
+	all := slices.Clone(leads)
 	if q.object == nil || q.explanation.State == Running {
 		return all
 	}
@@ -170,13 +182,10 @@ func (q *inquiry) sharesClaim(name string) []reference {
 		}
 		return nil
 	}
-	shared := slices.ContainsFunc(q.workload.Pods, func(own *corev1.Pod) bool {
-		return diagnosis.ShareClaim(own, p)
-	})
-	if !shared {
+	if !slices.ContainsFunc(q.workload.Pods, func(own *corev1.Pod) bool { return diagnosis.ShareClaim(own, p) }) {
 		return nil
 	}
-	return []reference{{kind: schema.GroupKind{Kind: kindPod}, namespace: q.namespace, name: name}}
+	return []reference{newReference(podKind, q.namespace, name, "")}
 }
 
 // usesSecret reports whether a volume or a variable of the pod refers to a Secret.

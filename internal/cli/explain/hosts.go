@@ -17,26 +17,28 @@ var addressInText = regexp.MustCompile(`\b\d{1,3}(?:\.\d{1,3}){3}\b`)
 // called returns the Services of the cluster whose addresses the message or the spec of an object contains.
 func (q *inquiry) called() []reference {
 	var all []reference
-	add := func(text string) {
+	add := func(text string, mustRun bool) {
 		for _, m := range serviceHost.FindAllStringSubmatch(text, maxReferences) {
 			if len(all) < maxReferences {
-				all = append(all, reference{kind: serviceKind, namespace: m[2] + m[4], name: m[1] + m[3], relation: ", which it calls,", mustRun: true})
+				all = append(all, reference{serviceKind, m[2] + m[4], m[1] + m[3], callsIt, mustRun})
 			}
 		}
 	}
 	text := q.problemText()
-	add(text)
+	add(text, true)
 	if noConnection.MatchString(text) {
 		for _, address := range addressInText.FindAllString(text, maxReferences) {
 			if s := q.serviceAt(address); s != nil {
-				all = append(all, reference{kind: serviceKind, namespace: s.Namespace, name: s.Name, relation: ", which it calls,", mustRun: true})
+				all = append(all, reference{serviceKind, s.Namespace, s.Name, callsIt, true})
 			}
 		}
 	}
 	u := q.object.(*unstructured.Unstructured) //nolint:forcetypeassert // the edge is for these
-	eachText(u.Object["spec"], 0, add)
+	eachText(u.Object["spec"], 0, func(text string) { add(text, false) })
 	return all
 }
+
+const callsIt = ", which it calls,"
 
 // eachText calls visit for each text in a value.
 func eachText(value any, depth int, visit func(string)) {

@@ -116,3 +116,24 @@ func (q *inquiry) missingInSpec(u *unstructured.Unstructured) {
 		}
 	})
 }
+
+// providerClass is how the Secrets Store CSI driver creates Secrets, while a pod mounts it:
+// secrets-store-csi-driver.sigs.k8s.io, spec.secretObjects.
+var providerClass = schema.GroupKind{Group: "secrets-store.csi.x-k8s.io", Kind: "SecretProviderClass"}
+
+// mountedBy returns the pods that mount a SecretProviderClass and do not run.
+func (q *inquiry) mountedBy() []reference {
+	var all []reference
+	for _, o := range q.listOf(podKind) {
+		p, ok := o.(*corev1.Pod)
+		if !ok || podIsReady(p) || len(all) >= maxReferences {
+			continue
+		}
+		if slices.ContainsFunc(p.Spec.Volumes, func(v corev1.Volume) bool {
+			return v.CSI != nil && v.CSI.VolumeAttributes["secretProviderClass"] == q.name
+		}) {
+			all = append(all, newReference(podKind, q.namespace, p.Name, ", which mounts it,"))
+		}
+	}
+	return all
+}

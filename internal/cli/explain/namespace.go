@@ -142,6 +142,7 @@ func (q *inquiry) readFinalizers(namespace string, resource schema.GroupResource
 	for i := range list.Items {
 		if o := &list.Items[i]; o.DeletionTimestamp != nil && len(o.Finalizers) > 0 && shown < maxRemainingObjects {
 			q.workload.Known = append(q.workload.Known, finalizersCause(diagnosis.Object{Kind: kind.Kind, Name: o.Name}, o))
+			q.next = append(q.next, newReference(kind.GroupKind(), namespace, o.Name, ", which remains in it,"))
 			shown++
 		}
 	}

@@ -41,6 +41,7 @@ Namespace shop has a problem: it is being deleted; its finalizers are example.co
 Cause: FinalizersRemaining in ConfigMap settings (last 60m ago)
   the deletion waits until these finalizers are removed: example.com/a
   Advice: check that the controller that removes them is running; remove them yourself only if it no longer exists
+  By way of: ConfigMap shop/settings
 
 Also: SomeFinalizersRemain in Namespace shop (last 59m ago)
   objects in it have these finalizers: example.com/a (1), example.com/b (2)

@@ -80,16 +80,23 @@ func (q *inquiry) siblings(kind schema.GroupKind) []schema.GroupKind {
 	return all
 }
 
+// attempts are types whose last object alone counts: it replaces the ones before it.
+var attempts = []schema.GroupKind{{Group: certificate.Group, Kind: "CertificateRequest"}, {Group: "acme.cert-manager.io", Kind: "Order"}}
+
 // ownedOf returns the objects of these types that an object owns.
 func (q *inquiry) ownedOf(owner client.Object, kinds []schema.GroupKind) []reference {
 	var all []reference
 	for _, k := range kinds {
-		ofKind := 0
-		for _, o := range q.listOf(k) {
-			if slices.ContainsFunc(o.GetOwnerReferences(), func(r metav1.OwnerReference) bool { return r.UID == owner.GetUID() }) && ofKind < maxReferences {
-				all = append(all, newReference(k, q.namespace, o.GetName(), ", which it owns,"))
-				ofKind++
-			}
+		owned := slices.DeleteFunc(slices.Clone(q.listOf(k)), func(o client.Object) bool {
+			return !slices.ContainsFunc(o.GetOwnerReferences(), func(r metav1.OwnerReference) bool { return r.UID == owner.GetUID() })
+		})
+		if slices.Contains(attempts, k) && len(owned) > 0 {
+			owned = []client.Object{slices.MaxFunc(owned, func(a, b client.Object) int {
+				return a.GetCreationTimestamp().Compare(b.GetCreationTimestamp().Time)
+			})}
+		}
+		for _, o := range owned[:min(len(owned), maxReferences)] {
+			all = append(all, newReference(k, q.namespace, o.GetName(), ", which it owns,"))
 		}
 	}
 	return all

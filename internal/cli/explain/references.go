@@ -80,7 +80,8 @@ func (q *inquiry) named() []reference {
 	add := func(field string, ref map[string]any) {
 		name, _ := ref["name"].(string)
 		part := slices.Contains(parts, strings.ToLower(field))
-		if name == "" || len(all) >= maxReferences || !part && !mentions(text, name) {
+		isParent := strings.EqualFold(field, "parentRefs") && strings.Contains(text, "condition ResolvedRefs is False") // which is about the backends
+		if name == "" || isParent || len(all) >= maxReferences || !part && !mentions(text, name) {
 			return
 		}
 		r := reference{kind: kindIn(field, ref, u.GroupVersionKind().Group), namespace: q.namespace, name: name, relation: ", which it uses,"}

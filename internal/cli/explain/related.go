@@ -43,6 +43,13 @@ func sourceOf(c *corev1.PersistentVolumeClaim) []reference {
 	return nil
 }
 
+// snapshotContent returns the content of a snapshot, which has the errors of the driver.
+func (q *inquiry) snapshotContent() []reference {
+	u := q.object.(*unstructured.Unstructured) //nolint:forcetypeassert // the edge is for these
+	name, _, _ := unstructured.NestedString(u.Object, "status", "boundVolumeSnapshotContentName")
+	return []reference{newReference(schema.GroupKind{Group: volumeSnapshot.Group, Kind: "VolumeSnapshotContent"}, "", name, ", which is its content,")}
+}
+
 // metricsAPI matches the API in a message of a HorizontalPodAutoscaler that could not read metrics:
 // k8s.io/metrics. All its versions are served by the same server.
 var metricsAPI = regexp.MustCompile(`\b((?:custom\.|external\.)?metrics)(?:\.k8s\.io| API)`)
@@ -184,27 +191,6 @@ func (q *inquiry) fileServers() []reference {
 	for _, server := range servers[:min(len(servers), maxReferences)] {
 		if s := q.serviceAt(server); s != nil {
 			all = append(all, reference{kind: serviceKind, namespace: s.Namespace, name: s.Name, relation: ", which is the server,", mustRun: true})
-		}
-	}
-	return all
-}
-
-// providerClass is how the Secrets Store CSI driver creates Secrets, while a pod mounts it:
-// secrets-store-csi-driver.sigs.k8s.io, spec.secretObjects.
-var providerClass = schema.GroupKind{Group: "secrets-store.csi.x-k8s.io", Kind: "SecretProviderClass"}
-
-// mountedBy returns the pods that mount a SecretProviderClass and do not run.
-func (q *inquiry) mountedBy() []reference {
-	var all []reference
-	for _, o := range q.listOf(podKind) {
-		p, ok := o.(*corev1.Pod)
-		if !ok || podIsReady(p) || len(all) >= maxReferences {
-			continue
-		}
-		if slices.ContainsFunc(p.Spec.Volumes, func(v corev1.Volume) bool {
-			return v.CSI != nil && v.CSI.VolumeAttributes["secretProviderClass"] == q.name
-		}) {
-			all = append(all, newReference(podKind, q.namespace, p.Name, ", which mounts it,"))
 		}
 	}
 	return all

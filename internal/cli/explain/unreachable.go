@@ -22,9 +22,10 @@ import (
 var (
 	noConnection = regexp.MustCompile(`(?i)connection (?:refused|reset)|ECONNREFUSED|ECONNRESET|ETIMEDOUT|ENOTFOUND|EAI_AGAIN|no such host|(?:name|service) (?:or service )?not known|` +
 		`name resolution|name does not resolve|could not translate host|UnknownHost|no route to host|unreachable|timed? ?out|deadline exceeded|can(?:no|')t connect|(?:could not|cannot|failed to|unable to) (?:connect|resolve|reach)|waiting for`)
-	noName   = regexp.MustCompile(`(?i)name resolution|EAI_AGAIN|lookup .*i/o timeout|could not translate host|could not resolve`)
-	noAnswer = regexp.MustCompile(`(?i)timed? ?out|ETIMEDOUT|deadline exceeded`)
-	hostName = regexp.MustCompile(`[a-z0-9](?:[a-z0-9-]*[a-z0-9])?(?:\.[a-z0-9](?:[a-z0-9-]*[a-z0-9])?)*`)
+	noName     = regexp.MustCompile(`(?i)name resolution|EAI_AGAIN|lookup .*i/o timeout|could not translate host|could not resolve`)
+	noAnswer   = regexp.MustCompile(`(?i)timed? ?out|ETIMEDOUT|deadline exceeded`)
+	otherError = regexp.MustCompile(`(?i)\b(?:error|fatal|panic|exception|traceback|failed|invalid|missing|denied|unauthorized)\b`)
+	hostName   = regexp.MustCompile(`[a-z0-9](?:[a-z0-9-]*[a-z0-9])?(?:\.[a-z0-9](?:[a-z0-9-]*[a-z0-9])?)*`)
 )
 
 // unreachable returns the Services that the container cannot reach, as the end of its log says. If a
@@ -35,10 +36,7 @@ func (q *inquiry) unreachable() []reference {
 		return nil
 	}
 	var all []reference
-	for _, line := range slices.Backward(x.Log.Lines) {
-		if !noConnection.MatchString(line) {
-			continue
-		}
+	for _, line := range connectionErrors(x.Log.Lines) {
 		services := q.servicesIn(line)
 		if noName.MatchString(line) && q.withoutDNS() || noAnswer.MatchString(line) && slices.ContainsFunc(services, q.forbidden) {
 			return nil
@@ -53,15 +51,36 @@ func (q *inquiry) unreachable() []reference {
 	return all
 }
 
-// servicesIn returns the Services whose names or addresses a line contains.
+// connectionErrors returns the lines that say that a host cannot be reached, the last one first. Another error
+// below them means that they have not ended the program.
+func connectionErrors(lines []string) []string {
+	var all []string
+	for _, line := range slices.Backward(lines) {
+		switch {
+		case noConnection.MatchString(line):
+			all = append(all, line)
+		case otherError.MatchString(line):
+			return all
+		}
+	}
+	return all
+}
+
+// servicesIn returns the Services whose names or addresses a line contains, except those of the pod itself.
 func (q *inquiry) servicesIn(line string) []*corev1.Service {
 	var all []*corev1.Service
 	for _, host := range hostName.FindAllString(line, -1) {
-		if s := q.serviceAt(host); s != nil {
+		if s := q.serviceAt(host); s != nil && !q.isBehind(s) {
 			all = append(all, s)
 		}
 	}
 	return all
+}
+
+// isBehind reports whether a Service selects the pod of the log.
+func (q *inquiry) isBehind(s *corev1.Service) bool {
+	p := q.loggedPod()
+	return p != nil && p.Namespace == s.Namespace && len(s.Spec.Selector) > 0 && labels.SelectorFromSet(s.Spec.Selector).Matches(labels.Set(p.Labels))
 }
 
 // serviceAt returns the Service that a name or an address in a log means, or nil.
@@ -103,7 +122,7 @@ func (q *inquiry) serviceWith(namespace string, is func(*corev1.Service) bool) *
 // says so in the cause.
 func (q *inquiry) withoutDNS() bool {
 	from := q.loggedPod()
-	if from == nil {
+	if from == nil || from.Spec.HostNetwork {
 		return false
 	}
 	names, allowed := q.isolating(from, networkingv1.PolicyTypeEgress, func(_ *networkingv1.NetworkPolicy, r policyRule) bool {
@@ -161,6 +180,9 @@ func (q *inquiry) forbidden(s *corev1.Service) bool {
 // policyBetween returns the NetworkPolicies that isolate a pod, as a text, if none of them allows connections
 // with another pod. It returns "" if one may allow them.
 func (q *inquiry) policyBetween(isolated, other *corev1.Pod, direction networkingv1.PolicyType, s *corev1.Service) string {
+	if isolated.Spec.HostNetwork || other.Spec.HostNetwork { // policies are for addresses of pods
+		return ""
+	}
 	names, allowed := q.isolating(isolated, direction, func(p *networkingv1.NetworkPolicy, r policyRule) bool {
 		return r.hasPort(s) && (len(r.peers) == 0 || slices.ContainsFunc(r.peers, func(peer networkingv1.NetworkPolicyPeer) bool {
 			return q.isPeer(peer, p.Namespace, other)

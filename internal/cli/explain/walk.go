@@ -6,10 +6,9 @@ import (
 	"slices"
 	"strings"
 
-	"sigs.k8s.io/controller-runtime/pkg/client"
-
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // maxChain limits the objects from the explained one to the root of its problem. maxExplained limits all
@@ -58,7 +57,7 @@ func (q *inquiry) follow() {
 		case found == nil:
 			continue
 		case found.Cause == nil && r.mustRun && found.State == Stopped:
-			found.Cause = &Cause{Reason: reasonStopped, Object: Object{found.Kind, found.Name}, Message: found.Summary, Advice: "start it again", Count: 1}
+			found = found.stopped()
 		case found.Cause == nil:
 			if r.kind == kueueWorkload && found.State == Waiting { // it waits for quota, which is no problem
 				x.Summary = shortLine(x.Summary + ": " + found.Summary)
@@ -68,6 +67,13 @@ func (q *inquiry) follow() {
 		q.inherit(r, found)
 		return
 	}
+}
+
+// stopped returns the explanation of an object that others need, with its stop as the cause.
+func (x *Explanation) stopped() *Explanation {
+	stopped := *x
+	stopped.Cause = &Cause{Reason: reasonStopped, Object: Object{x.Kind, x.Name}, Message: x.Summary, Advice: "start it again", Count: 1}
+	return &stopped
 }
 
 // explainNext explains an object on the walk. It returns nil if it cannot be explained, or if the walk
@@ -87,10 +93,11 @@ func (q *inquiry) explainNext(r reference) (found *Explanation, cycle bool) {
 		q.unread(r.String(), "", fmt.Errorf("the chain of causes is longer than %d objects", maxChain))
 		return nil, false
 	}
-	next := walk{from: append(slices.Clone(q.walk.from), r.key()), explained: q.walk.explained, lists: q.walk.lists, fine: q.walk.fine}
 	if fine := q.walk.fine[r.key()]; fine != nil {
 		return fine, false
 	}
+	next := q.walk
+	next.from = append(slices.Clone(q.walk.from), r.key())
 	found, err = q.explain(q.ctx, mapping, r.namespace, r.name, next)
 	switch {
 	case apierrors.IsNotFound(err):
@@ -140,6 +147,9 @@ func (q *inquiry) inherit(r reference, found *Explanation) {
 		root.root = causeKey(ProblemObject{Namespace: found.Namespace}, found.Cause)
 	}
 	x.Cause = &root
+	if len(found.Others) > 0 && len(x.Others) == 0 { // such as the last Warning, which can have the details
+		x.Others = slices.Clone(found.Others[:1])
+	}
 	if x.State != Unknown {
 		x.State = Failing
 	}

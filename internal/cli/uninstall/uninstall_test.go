@@ -152,10 +152,50 @@ func (s *testCluster) granted() (names []string) {
 	return names
 }
 
-func TestNoBindingOfTheOperatorRemains(t *testing.T) {
+// The operator does not run. Someone has applied the roles of all features, and bound some of them.
+func TestAnInstallationWithoutItsOperatorIsRemoved(t *testing.T) {
 	t.Parallel()
 	s := newTestCluster(t)
 	s.Expect(s.operator.Stop()).To(Succeed())
+	_, err := s.uninstall(func(string) {}, func(c *uninstall.Config) { c.DeleteData = true })
+	s.Expect(err).To(MatchError(uninstall.ErrNoOperator))
+	s.Expect(s.app().DeletionTimestamp).To(BeNil())
+	s.Expect(s.exists(&corev1.Secret{}, "shop", "token")).To(BeTrue())
+
+	s.applyRoles()
+	ana := s.bindRoles()
+	output, err := s.uninstall(func(string) {}, func(c *uninstall.Config) { c.DryRun = true })
+	s.Expect(err).NotTo(HaveOccurred(), output)
+	for _, line := range []string{
+		"would remove ClusterRoleBinding of-a-runbook\n", "would remove RoleBinding shop/receivers\n",
+		"would remove the operator's account from ClusterRoleBinding shared\n", "would remove ClusterRoleBinding bongsu-alarm\n",
+	} {
+		s.Expect(strings.Count(output, line)).To(Equal(1), line)
+	}
+
+	output, err = s.uninstall(func(string) {})
+	s.Expect(err).NotTo(HaveOccurred(), output)
+	s.Expect(s.roles()).To(BeEmpty())
+	s.Expect(s.granted()).To(BeEmpty())
+	s.Expect(output).To(ContainSubstring("kept ClusterRoleBinding of-the-group: it grants ClusterRole view to all accounts of namespace " + namespace + "\n"))
+	s.Expect(strings.Index(output, "removed ClusterRoleBinding of-a-runbook")).To(BeNumerically("<", strings.Index(output, "removed ValidatingAdmissionPolicy")))
+	shared := &rbacv1.ClusterRoleBinding{}
+	s.Expect(s.exists(shared, "", "shared")).To(BeTrue())
+	s.Expect(shared.Subjects).To(ConsistOf(ana))
+	s.Expect(s.exists(&rbacv1.ClusterRoleBinding{}, "", "of-another-account")).To(BeTrue())
+}
+
+// applyRoles applies the roles of all features without the installer, as kubectl apply -f config/rbac does.
+func (s *testCluster) applyRoles() {
+	objects, err := config.RBAC(feature.All())
+	s.Expect(err).NotTo(HaveOccurred())
+	for _, o := range objects {
+		s.Expect(s.Client.Patch(s.t.Context(), o, client.Apply, client.FieldOwner("kubectl"), client.ForceOwnership)).To(Succeed()) //nolint:staticcheck // of an unstructured object
+	}
+}
+
+// bindRoles grants roles to the operator's account and to others. It returns the user of the binding shared.
+func (s *testCluster) bindRoles() rbacv1.Subject {
 	account := rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: namespace, Name: options.Account}
 	user := rbacv1.Subject{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: "system:serviceaccount:" + namespace + ":" + options.Account}
 	ana := rbacv1.Subject{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: "ana"}
@@ -168,41 +208,7 @@ func TestNoBindingOfTheOperatorRemains(t *testing.T) {
 	s.bind("", "of-another-account", "view", other)
 	s.bind("shop", "receivers", "bongsu-receiver-secrets", account)
 	s.bind(namespace, "without-namespace", "view", account)
-
-	output, err := s.uninstall(func(string) {}, func(c *uninstall.Config) { c.DryRun = true })
-	s.Expect(err).NotTo(HaveOccurred(), output)
-	for _, line := range []string{
-		"would remove ClusterRoleBinding of-a-runbook\n", "would remove RoleBinding shop/receivers\n",
-		"would remove the operator's account from ClusterRoleBinding shared\n", "would remove ClusterRoleBinding bongsu-alarm\n",
-	} {
-		s.Expect(strings.Count(output, line)).To(Equal(1), line)
-	}
-
-	output, err = s.uninstall(func(string) {})
-	s.Expect(err).NotTo(HaveOccurred(), output)
-	s.Expect(s.granted()).To(BeEmpty())
-	s.Expect(output).To(ContainSubstring("kept ClusterRoleBinding of-the-group: it grants ClusterRole view to all accounts of namespace " + namespace + "\n"))
-	s.Expect(strings.Index(output, "removed ClusterRoleBinding of-a-runbook")).To(BeNumerically("<", strings.Index(output, "removed ValidatingAdmissionPolicy")))
-	shared := &rbacv1.ClusterRoleBinding{}
-	s.Expect(s.exists(shared, "", "shared")).To(BeTrue())
-	s.Expect(shared.Subjects).To(ConsistOf(ana))
-	s.Expect(s.exists(&rbacv1.ClusterRoleBinding{}, "", "of-another-account")).To(BeTrue())
-}
-
-// TestObjectsAppliedWithoutTheInstallerAreRemoved: kubectl apply -f config/rbac, for example.
-func TestObjectsAppliedWithoutTheInstallerAreRemoved(t *testing.T) {
-	t.Parallel()
-	s := newTestCluster(t)
-	s.Expect(s.operator.Stop()).To(Succeed())
-	objects, err := config.RBAC(feature.All())
-	s.Expect(err).NotTo(HaveOccurred())
-	for _, o := range objects {
-		s.Expect(s.Client.Patch(t.Context(), o, client.Apply, client.FieldOwner("kubectl"), client.ForceOwnership)).To(Succeed()) //nolint:staticcheck // of an unstructured object
-	}
-	output, err := s.uninstall(func(string) {})
-	s.Expect(err).NotTo(HaveOccurred(), output)
-	s.Expect(s.roles()).To(BeEmpty())
-	s.Expect(s.granted()).To(BeEmpty())
+	return ana
 }
 
 func (s *testCluster) roles() []string {
@@ -323,14 +329,4 @@ func TestDeleteDataRemovesEverything(t *testing.T) {
 		s.Expect(crd.Spec.Group).NotTo(Equal(v1alpha1.Group))
 	}
 	s.Expect(s.exists(&corev1.Namespace{}, "", namespace)).To(BeFalse())
-}
-
-func TestDataIsNotDeletedWithoutAnOperator(t *testing.T) {
-	t.Parallel()
-	s := newTestCluster(t)
-	s.Expect(s.operator.Stop()).To(Succeed())
-	_, err := s.uninstall(func(string) {}, func(c *uninstall.Config) { c.DeleteData = true })
-	s.Expect(err).To(MatchError(uninstall.ErrNoOperator))
-	s.Expect(s.app().DeletionTimestamp).To(BeNil())
-	s.Expect(s.exists(&corev1.Secret{}, "shop", "token")).To(BeTrue())
 }

@@ -57,7 +57,7 @@ func (r *Reconciler) diagnoseStop(ctx context.Context, a *app) (step.Result, err
 }
 
 func (r *Reconciler) examine(ctx context.Context, a *app) (diagnosis.Diagnosis, time.Duration, error) {
-	w := diagnosis.Workload{Controllers: []types.UID{}, Recreated: true, Surging: diagnosis.SurgingDeployment(&a.deployment), KeepsOldPods: diagnosis.KeepsOldPods(&a.deployment)}
+	w := diagnosis.Workload{Now: r.Clock.Now(), Controllers: []types.UID{}, Recreated: true, Surging: diagnosis.SurgingDeployment(&a.deployment), KeepsOldPods: diagnosis.KeepsOldPods(&a.deployment)}
 	if a.deployment.UID != "" {
 		w.Controllers = append(slices.Collect(maps.Keys(a.sets)), a.deployment.UID)
 	}

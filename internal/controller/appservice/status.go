@@ -252,7 +252,7 @@ func (r *Reconciler) graceLeft(a *app) time.Duration {
 	if a.findings.IsSetUp() {
 		grace = reconciler.SetUpGrace
 	}
-	return max(0, grace-r.Clock.Since(a.waitingSince()))
+	return max(a.findings.StartLeft(r.Clock.Now()), grace-r.Clock.Since(a.waitingSince()))
 }
 
 // graceFor is how long a cause is a normal part of a start.

@@ -113,7 +113,7 @@ func (n *notebook) whyEnded() *diagnosis.Cause {
 }
 
 func (r *Reconciler) examine(ctx context.Context, n *notebook) (diagnosis.Diagnosis, time.Duration, error) {
-	w := diagnosis.Workload{Known: n.findings.Known, Controllers: []types.UID{}, Recreated: true}
+	w := diagnosis.Workload{Now: r.Clock.Now(), Known: n.findings.Known, Controllers: []types.UID{}, Recreated: true}
 	if n.set.UID != "" {
 		w.Controllers = append(w.Controllers, n.set.UID)
 	}

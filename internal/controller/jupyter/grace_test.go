@@ -31,6 +31,20 @@ func TestANotebookIsRequeuedWhenTheGracePeriodEnds(t *testing.T) {
 	}
 }
 
+// The pod of a notebook can have a startup probe of its own, from a sidecar of its template for example.
+func TestAStartThatThePodAllowsIsNoFailure(t *testing.T) {
+	now := time.Unix(1_000_000, 0)
+	r := &Reconciler{Helpers: &reconciler.Helpers{Clock: testingclock.NewFakeClock(now)}}
+	n := newNotebook(&v1alpha1.Jupyter{})
+	n.pod = &corev1.Pod{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.NewTime(now.Add(-time.Hour))}}
+	for left, want := range map[time.Duration]time.Duration{20 * time.Minute: 20 * time.Minute, -time.Second: 0} {
+		n.findings.Cause = &diagnosis.Cause{Reason: diagnosis.ReasonUnhealthy, LateAfter: now.Add(left)}
+		if got := r.graceLeft(n); got != want {
+			t.Errorf("%v are left, want %v", got, want)
+		}
+	}
+}
+
 func TestANodeHasTenSecondsToSetAPodUp(t *testing.T) {
 	scheduled := time.Unix(1_000_000, 0)
 	r := &Reconciler{Helpers: &reconciler.Helpers{Clock: testingclock.NewFakeClock(scheduled.Add(4 * time.Second))}}

@@ -75,7 +75,7 @@ func (r *Reconciler) graceLeft(n *notebook) time.Duration {
 	if n.findings.IsSetUp() {
 		grace = reconciler.SetUpGrace
 	}
-	return max(0, grace-r.Clock.Since(r.waitingSince(n)))
+	return max(n.findings.StartLeft(r.Clock.Now()), grace-r.Clock.Since(r.waitingSince(n)))
 }
 
 // waitingSince is the earliest time at which the cause could have occurred.

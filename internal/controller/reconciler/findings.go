@@ -88,6 +88,15 @@ func (f *Findings) FormerGraceLeft(now time.Time) time.Duration {
 	return max(0, formerGrace-now.Sub(f.Owner.GetCreationTimestamp().Time))
 }
 
+// StartLeft returns how long the cause may still be a part of a start that the pod itself allows, such as by its
+// startup probe.
+func (f *Findings) StartLeft(now time.Time) time.Duration {
+	if f.Cause == nil || f.Cause.LateAfter.IsZero() {
+		return 0
+	}
+	return max(0, f.Cause.LateAfter.Sub(now))
+}
+
 // SetCause takes the result of a diagnosis. During a failure, the cause keeps the later
 // of its stages; see [diagnosis.Cause.Stabilize].
 func (f *Findings) SetCause(found diagnosis.Diagnosis, last *v1alpha1.LastFailure) {

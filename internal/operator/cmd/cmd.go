@@ -109,12 +109,12 @@ func readOptions(file string, flags *pflag.FlagSet, opts *options.Options) error
 // the kernel need the rest.
 const memoryRatio = 0.9
 
-// limitMemory collects garbage when the heap has grown by 50% instead of 100%. The operator
+// limitMemory collects garbage when the heap has grown by 40% instead of 100%. The operator
 // uses little processor time, so saving memory is worth it. Near the memory limit of the container,
 // Go collects more often. $GOGC and $GOMEMLIMIT have precedence.
 func limitMemory(log logr.Logger) {
 	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(50)
+		debug.SetGCPercent(40)
 	}
 	limit, err := memlimit.SetGoMemLimit(memoryRatio)
 	switch {
