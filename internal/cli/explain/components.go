@@ -97,9 +97,17 @@ const provisionerAnnotation = "volume.kubernetes.io/storage-provisioner"
 
 var driverInText = regexp.MustCompile(`\bstorage driver ([a-z0-9][a-z0-9.-]*[a-z0-9]) does not run`)
 
+// waitsForVolume are the reasons of a problem that can lie in a storage driver.
+var waitsForVolume = []string{
+	diagnosis.ReasonClaimPending, diagnosis.ReasonProvisioningFailed, diagnosis.ReasonFailedScheduling, diagnosis.ReasonFailedAttachVolume, diagnosis.ReasonFailedMount,
+}
+
 // driverNames returns the storage drivers that the pods wait for.
 func (q *inquiry) driverNames() []string {
 	var names []string
+	if q.blaming == nil || !slices.Contains(waitsForVolume, q.blaming.Reason) {
+		return nil
+	}
 	for _, c := range q.workload.Claims {
 		if driver := c.Annotations[provisionerAnnotation]; driver != "" && c.Status.Phase == corev1.ClaimPending && !slices.Contains(names, driver) {
 			names = append(names, driver)
@@ -146,8 +154,12 @@ func (q *inquiry) withoutDriver() bool {
 		return false
 	}
 	i := slices.IndexFunc(q.workload.Pods, func(p *corev1.Pod) bool { return p.Name == q.blaming.Object.Name })
+	if i < 0 || q.workload.Pods[i].Spec.NodeName == "" {
+		return false
+	}
 	node := &corev1.Node{}
-	if i < 0 || q.objects.Get(q.ctx, client.ObjectKey{Name: q.workload.Pods[i].Spec.NodeName}, node) != nil {
+	if err := q.objects.Get(q.ctx, client.ObjectKey{Name: q.workload.Pods[i].Spec.NodeName}, node); err != nil {
+		q.unread("nodes", "get them", err)
 		return false
 	}
 	for _, o := range q.listIn("", workloads[2]) {

@@ -108,6 +108,11 @@ var edges = []edge{
 	{schema.GroupKind{}, (*inquiry).called},
 }
 
+// custom returns the target of an edge that is for types without rules of their own.
+func (q *inquiry) custom() *unstructured.Unstructured {
+	return q.object.(*unstructured.Unstructured) //nolint:forcetypeassert // the reader of these types makes it
+}
+
 // blamed returns the objects that can be why the target does not work. It reads them one after the other,
 // because the first one with a problem is enough.
 func (q *inquiry) blamed() iter.Seq[reference] {

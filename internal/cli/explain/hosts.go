@@ -4,8 +4,6 @@ import (
 	"maps"
 	"regexp"
 	"slices"
-
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
 // serviceHost matches the name of a Service in an address: NAME.NAMESPACE.svc, or a URL with
@@ -24,7 +22,7 @@ func (q *inquiry) called() []reference {
 			}
 		}
 	}
-	text := q.problemText()
+	text := q.allText()
 	add(text, true)
 	if noConnection.MatchString(text) {
 		for _, address := range addressInText.FindAllString(text, maxReferences) {
@@ -33,7 +31,7 @@ func (q *inquiry) called() []reference {
 			}
 		}
 	}
-	u := q.object.(*unstructured.Unstructured) //nolint:forcetypeassert // the edge is for these
+	u := q.custom()
 	eachText(u.Object["spec"], 0, func(text string) { add(text, false) })
 	return all
 }

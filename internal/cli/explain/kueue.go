@@ -23,7 +23,7 @@ var (
 
 // queue returns the queue of a Workload, or the ClusterQueue of a LocalQueue.
 func (q *inquiry) queue() []reference {
-	u := q.object.(*unstructured.Unstructured) //nolint:forcetypeassert // the edge is for these
+	u := q.custom()
 	if u.GetKind() == localQueue.Kind {
 		name, _, _ := unstructured.NestedString(u.Object, "spec", "clusterQueue")
 		return []reference{newReference(clusterQueue, "", name, ", to which it belongs,")}

@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
 // labelled returns the pods with a label of the object's operator that names the object, and that do not
@@ -14,7 +13,7 @@ func (q *inquiry) labelled() []reference {
 	if q.namespace == "" {
 		return nil
 	}
-	u := q.object.(*unstructured.Unstructured) //nolint:forcetypeassert // the edge is for these
+	u := q.custom()
 	group := u.GroupVersionKind().Group
 	var all []reference
 	for _, o := range q.listOf(podKind) {

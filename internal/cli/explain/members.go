@@ -12,9 +12,9 @@ import (
 // inventory returns the objects in the inventory of a Kustomization of Flux that the text of its problem
 // names: kustomize.toolkit.fluxcd.io/v1, ResourceInventory. An ID is NAMESPACE_NAME_GROUP_KIND.
 func (q *inquiry) inventory() []reference {
-	u := q.object.(*unstructured.Unstructured) //nolint:forcetypeassert // the edge is for these
+	u := q.custom()
 	entries, _, _ := unstructured.NestedSlice(u.Object, "status", "inventory", "entries")
-	text := q.problemText()
+	text := q.allText()
 	var all []reference
 	for _, entry := range entries {
 		fields, _ := entry.(map[string]any)
@@ -34,7 +34,7 @@ func (q *inquiry) inventory() []reference {
 // applied returns the objects of an Application of Argo CD that failed: to be applied, as a hook, or later.
 // See argoproj.io/v1alpha1, ResourceResult and ResourceStatus.
 func (q *inquiry) applied() []reference {
-	u := q.object.(*unstructured.Unstructured) //nolint:forcetypeassert // the edge is for these
+	u := q.custom()
 	results, _, _ := unstructured.NestedSlice(u.Object, "status", "operationState", "syncResult", "resources")
 	var all []reference
 	for _, result := range results {
@@ -73,7 +73,7 @@ var failedHook = regexp.MustCompile(`\bjob ([a-z0-9][a-z0-9.-]*) failed`)
 // hooks returns the Jobs of hooks that failed, as the message of a HelmRelease says.
 func (q *inquiry) hooks() []reference {
 	var all []reference
-	for _, m := range failedHook.FindAllStringSubmatch(q.problemText(), maxReferences) {
+	for _, m := range failedHook.FindAllStringSubmatch(q.allText(), maxReferences) {
 		all = append(all, newReference(jobKind, q.releaseNamespace(), m[1], ", which it runs,"))
 	}
 	return all
@@ -81,7 +81,7 @@ func (q *inquiry) hooks() []reference {
 
 // releaseNamespace returns the namespace that a HelmRelease installs into.
 func (q *inquiry) releaseNamespace() string {
-	u := q.object.(*unstructured.Unstructured) //nolint:forcetypeassert // the edge is for these
+	u := q.custom()
 	if namespace, _, _ := unstructured.NestedString(u.Object, "spec", "targetNamespace"); namespace != "" {
 		return namespace
 	}
@@ -90,7 +90,7 @@ func (q *inquiry) releaseNamespace() string {
 
 // released returns the workloads of a HelmRelease, by the labels that the controller adds.
 func (q *inquiry) released() []reference {
-	u := q.object.(*unstructured.Unstructured) //nolint:forcetypeassert // the edge is for these
+	u := q.custom()
 	namespace := q.releaseNamespace()
 	var all []reference
 	for _, kind := range workloads {
@@ -111,9 +111,9 @@ const dependsOn = ", on which it depends,"
 // dependencies returns the objects in spec.dependsOn of an object of Flux that the text of its problem
 // names.
 func (q *inquiry) dependencies() []reference {
-	u := q.object.(*unstructured.Unstructured) //nolint:forcetypeassert // the edge is for these
+	u := q.custom()
 	items, _, _ := unstructured.NestedSlice(u.Object, "spec", "dependsOn")
-	text := q.problemText()
+	text := q.allText()
 	var all []reference
 	for _, item := range items[:min(len(items), maxReferences)] {
 		fields, _ := item.(map[string]any)

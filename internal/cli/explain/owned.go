@@ -39,7 +39,7 @@ func (q *inquiry) owned() []reference {
 	}
 	kinds := slices.Concat(ownedKinds[kind.GroupKind()], q.siblings(kind.GroupKind()), workloads, []schema.GroupKind{podKind, claimKind})
 	all := q.ownedOf(q.object, kinds[:min(len(kinds), maxOwnedTypes)])
-	text := q.problemText()
+	text := q.allText()
 	slices.SortStableFunc(all, func(a, b reference) int {
 		switch x, y := mentions(text, a.name), mentions(text, b.name); {
 		case x && !y:

@@ -13,12 +13,18 @@ import (
 // maxReferences limits the references of one edge that are followed.
 const maxReferences = 5
 
-// problemText is what the target says about itself.
+// problemText is what the target says about its main problem.
 func (q *inquiry) problemText() string {
-	texts := []string{q.explanation.Summary}
 	if c := q.explanation.Cause; c != nil {
-		texts = append(texts, c.Message)
+		return q.explanation.Summary + " " + c.Message
 	}
+	return q.explanation.Summary
+}
+
+// allText is what the target says about all its problems. Those of a custom resource are about the same: a
+// condition, and the last Warning.
+func (q *inquiry) allText() string {
+	texts := []string{q.problemText()}
 	for i := range q.explanation.Others {
 		texts = append(texts, q.explanation.Others[i].Message)
 	}
@@ -74,8 +80,8 @@ var fieldKinds = []fieldKind{
 // fields with the name ...SecretName. It leaves out those that the text of the problem does not name,
 // unless they are parts of the object.
 func (q *inquiry) named() []reference {
-	u := q.object.(*unstructured.Unstructured) //nolint:forcetypeassert // the edge is for these
-	text := q.problemText()
+	u := q.custom()
+	text := q.allText()
 	var all []reference
 	add := func(field string, ref map[string]any) {
 		name, _ := ref["name"].(string)
@@ -197,12 +203,12 @@ func (q *inquiry) missingSecrets() []reference {
 		return nil
 	}
 	namespace := q.namespace
-	u := q.object.(*unstructured.Unstructured) //nolint:forcetypeassert // the edge is for these
+	u := q.custom()
 	if issuer, _, _ := unstructured.NestedString(u.Object, "spec", "issuerRef", "kind"); issuer == "ClusterIssuer" {
 		namespace = certManagerNamespace
 	}
 	var all []reference
-	for _, m := range missingSecretText.FindAllStringSubmatch(q.problemText(), maxReferences) {
+	for _, m := range missingSecretText.FindAllStringSubmatch(q.allText(), maxReferences) {
 		all = append(all, q.missingSecret(namespace, m[1])...)
 	}
 	return all

@@ -45,14 +45,27 @@ func sourceOf(c *corev1.PersistentVolumeClaim) []reference {
 
 // snapshotContent returns the content of a snapshot, which has the errors of the driver.
 func (q *inquiry) snapshotContent() []reference {
-	u := q.object.(*unstructured.Unstructured) //nolint:forcetypeassert // the edge is for these
+	u := q.custom()
 	name, _, _ := unstructured.NestedString(u.Object, "status", "boundVolumeSnapshotContentName")
 	return []reference{newReference(schema.GroupKind{Group: volumeSnapshot.Group, Kind: "VolumeSnapshotContent"}, "", name, ", which is its content,")}
 }
 
 // metricsAPI matches the API in a message of a HorizontalPodAutoscaler that could not read metrics:
 // k8s.io/metrics. All its versions are served by the same server.
-var metricsAPI = regexp.MustCompile(`\b((?:custom\.|external\.)?metrics)(?:\.k8s\.io| API)`)
+var metricsAPI = regexp.MustCompile(`(?:\b(custom|external)[. ])?\bmetrics(?:\.k8s\.io| API)`)
+
+// apiServicesOf returns the names of the APIServices of the metrics API that a message names.
+func apiServicesOf(message string) []string {
+	m := metricsAPI.FindStringSubmatch(message)
+	if m == nil {
+		return nil
+	}
+	group := "metrics.k8s.io"
+	if m[1] != "" {
+		group = m[1] + "." + group
+	}
+	return []string{"v1beta1." + group, "v1beta2." + group, "v1." + group}
+}
 
 // scaling returns what a HorizontalPodAutoscaler needs: the ScaledObject that controls it, the server of its
 // metrics, and the pods that it scales.
@@ -65,10 +78,8 @@ func (q *inquiry) scaling() []reference {
 	if owner := metav1.GetControllerOfNoCopy(h); owner != nil {
 		all = append(all, newReference(kindOfOwner(owner), h.Namespace, owner.Name, ", which controls it,"))
 	}
-	for _, m := range metricsAPI.FindAllStringSubmatch(q.problemText(), 1) {
-		for _, version := range []string{"v1beta1", "v1beta2", "v1"} {
-			all = append(all, newReference(apiService, "", version+"."+m[1]+".k8s.io", ", which serves its metrics,"))
-		}
+	for _, name := range apiServicesOf(q.problemText()) {
+		all = append(all, newReference(apiService, "", name, ", which serves its metrics,"))
 	}
 	return append(all, q.scaleTarget(h)...)
 }
@@ -92,7 +103,7 @@ func kindOfOwner(owner *metav1.OwnerReference) schema.GroupKind {
 
 // servedBy returns the Service behind an APIService.
 func (q *inquiry) servedBy() []reference {
-	u := q.object.(*unstructured.Unstructured) //nolint:forcetypeassert // the edge is for these
+	u := q.custom()
 	name, _, _ := unstructured.NestedString(u.Object, "spec", "service", "name")
 	namespace, _, _ := unstructured.NestedString(u.Object, "spec", "service", "namespace")
 	if name == "" {
@@ -133,7 +144,7 @@ func (q *inquiry) agents() []reference {
 
 // nodeOf returns the node of a NodeClaim or of a Machine.
 func (q *inquiry) nodeOf() []reference {
-	u := q.object.(*unstructured.Unstructured) //nolint:forcetypeassert // the edge is for these
+	u := q.custom()
 	name, _, _ := unstructured.NestedString(u.Object, "status", "nodeName")
 	if name == "" {
 		name, _, _ = unstructured.NestedString(u.Object, "status", "nodeRef", "name")
@@ -215,7 +226,7 @@ func (q *inquiry) lastBackup() []reference {
 
 // backupLocation returns where a Backup of Velero is kept.
 func (q *inquiry) backupLocation() []reference {
-	u := q.object.(*unstructured.Unstructured) //nolint:forcetypeassert // the edge is for these
+	u := q.custom()
 	name, _, _ := unstructured.NestedString(u.Object, "spec", "storageLocation")
 	return []reference{newReference(backupStore, q.namespace, name, ", in which it is kept,")}
 }

@@ -199,6 +199,9 @@ func (s *snapshot) truncatedKinds() []string {
 			kinds = append(kinds, kind.Kind)
 		}
 	}
+	for _, other := range s.others {
+		kinds = append(kinds, other.truncatedKinds()...)
+	}
 	slices.Sort(kinds)
-	return kinds
+	return slices.Compact(kinds)
 }

@@ -159,6 +159,7 @@ func (q *inquiry) forbidden(s *corev1.Service) bool {
 	}
 	behind := &inquiry{ctx: q.ctx, Explainer: q.Explainer, resource: q.resource, namespace: s.Namespace}
 	pods, _ := behind.podsWith(labels.SelectorFromSet(s.Spec.Selector))
+	q.alsoUnread(behind.explanation.NotChecked)
 	if len(pods) == 0 {
 		return false
 	}

@@ -59,7 +59,7 @@ func (q *inquiry) follow() {
 		case found.Cause == nil && r.mustRun && found.State == Stopped:
 			found = found.stopped()
 		case found.Cause == nil:
-			if r.kind == kueueWorkload && found.State == Waiting { // it waits for quota, which is no problem
+			if x.State == Stopped && found.State == Waiting { // what stopped it waits: for quota, for example
 				x.Summary = shortLine(x.Summary + ": " + found.Summary)
 			}
 			continue
