@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -103,24 +102,6 @@ func NodesOf(ctx context.Context, r client.Reader, pods []*corev1.Pod) ([]corev1
 		}
 	}
 	return nodes, nil
-}
-
-// ReadHolders completes the cause of pods that wait for a volume by why the pods that hold it do not
-// end. It reads these with live, at most three, and their Nodes with nodes. If a read fails, the cause stays as
-// it is.
-func ReadHolders(ctx context.Context, live, nodes client.Reader, cause *diagnosis.Cause, pods []*corev1.Pod, now time.Time) {
-	if cause == nil || !slices.ContainsFunc(pods, func(p *corev1.Pod) bool { return len(diagnosis.ClaimsOf(p)) > 0 }) {
-		return
-	}
-	for _, name := range cause.Holders() {
-		holder := &corev1.Pod{}
-		if live.Get(ctx, client.ObjectKey{Namespace: pods[0].Namespace, Name: name}, holder) != nil {
-			continue
-		}
-		if states, err := NodesOf(ctx, nodes, []*corev1.Pod{holder}); err == nil {
-			cause.Hold(pods, holder, diagnosis.NodeStates(states), now)
-		}
-	}
 }
 
 // VolumesOf reads the volumes of the claims of pods for which [diagnosis.Workload.NeedsVolumes] is true. Those

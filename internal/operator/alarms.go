@@ -193,7 +193,7 @@ func (a *App) newEnricher(ctx context.Context, as *assembly, named enrich.Resour
 	if err != nil {
 		return nil, err
 	}
-	return enrich.New(as.clusterName, nodes, live).WithResources(named), nil
+	return enrich.New(as.clusterName, nodes, live).WithResources(named).WithRoots(live.Scheme(), live.RESTMapper()), nil
 }
 
 // clusterUID returns the UID of the namespace kube-system, which identifies the cluster.

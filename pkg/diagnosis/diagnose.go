@@ -35,6 +35,8 @@ type Cause struct {
 	// Blames are the objects that the text of a component names as the reason. The caller can find out why
 	// they are as they are. Check that they belong to the problem, because users can write Events.
 	Blames []Object
+	// Root is why these are as they are, or nil. See SetRoot.
+	Root *Root
 	// Quota is the exceeded quota if the reason is ReasonQuotaExceeded, or nil.
 	Quota *ExceededQuota
 	// Means is what the cause means to code, or 0.

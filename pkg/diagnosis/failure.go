@@ -30,7 +30,7 @@ var volatileText = []*pattern{
 // in use, and obstacles that each change of another node or pod can add or remove. It includes
 // the reason, container, exit code, image and requested amounts.
 func (c *Cause) Identity() string {
-	return steadyIdentity(c.Reason, c.Object, c.Container, c.ExitCode, c.Sentence())
+	return steadyIdentity(c.Reason, c.Object, c.Container, c.ExitCode, c.ownSentence())
 }
 
 func steadyIdentity(reason string, object Object, container string, code *int32, sentence string) string {
@@ -92,8 +92,10 @@ func (c *Cause) isUnspecific() bool { return strings.HasSuffix(c.Message, " cann
 // Failure is the last failure of a workload. Keep it in the status when the workload runs
 // again, so that users can find out what happened.
 type Failure struct {
-	Reason, Message string
-	Object          Object
+	Reason string
+	// Message is the sentence of the cause, without its root.
+	Message string
+	Object  Object
 	// Container that failed, and its ExitCode if it ended.
 	Container string
 	ExitCode  *int32
@@ -152,7 +154,7 @@ func RecordFailure(last *Failure, c *Cause, now time.Time) *Failure {
 		return withReason(last, c.Reason)
 	}
 	again := *last
-	again.Reason, again.Message, again.Object.Name = c.Reason, c.Sentence(), c.Object.Name
+	again.Reason, again.Message, again.Object.Name = c.Reason, c.ownSentence(), c.Object.Name
 	again.LastTime = metav1.NewTime(at)
 	again.Count++
 	return &again
@@ -181,7 +183,7 @@ func minInterval(last *Failure, c *Cause) time.Duration {
 
 func newFailure(c *Cause, at time.Time) *Failure {
 	return &Failure{
-		Reason: c.Reason, Message: c.Sentence(), Object: c.Object,
+		Reason: c.Reason, Message: c.ownSentence(), Object: c.Object,
 		Container: c.Container, ExitCode: c.ExitCode,
 		FirstTime: metav1.NewTime(at), LastTime: metav1.NewTime(at), Count: 1,
 	}

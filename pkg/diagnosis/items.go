@@ -25,8 +25,11 @@ func (c *Cause) SetItems(items []string) {
 	}
 }
 
-// Sentence returns "what is wrong: what to do" as one line, with all items.
-func (c *Cause) Sentence() string {
+// Sentence returns "what is wrong: what to do" as one line, with all items and the root.
+func (c *Cause) Sentence() string { return c.withRoot().ownSentence() }
+
+// ownSentence is Sentence without the root.
+func (c *Cause) ownSentence() string {
 	return joined(c.Message, strings.Join(c.Items, "; "), c.Advice)
 }
 
@@ -36,6 +39,7 @@ const itemPrefix = "- "
 // Lines returns the sentence with a line for each item. It is for the messages of conditions, and a
 // single line if there are no items.
 func (c *Cause) Lines() string {
+	c = c.withRoot()
 	if len(c.Items) == 0 {
 		return c.Sentence()
 	}

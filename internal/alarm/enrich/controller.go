@@ -86,7 +86,7 @@ func (e *Enricher) controller(ctx context.Context, ref alarm.Reference, reason s
 		return alarm.Object{}, err
 	}
 	object := objectOf(ref, owner)
-	object.Cause = causeOf(owner, diagnosis.Workload{})
+	object.Cause = e.causeOf(ctx, owner, diagnosis.Workload{})
 	if reason == withoutPods {
 		return object, nil
 	}
@@ -113,22 +113,24 @@ func (e *Enricher) causeOfPods(ctx context.Context, owner podController) (string
 	if err != nil {
 		return "", errPodsUnread
 	}
-	return causeOf(owner, e.workload(ctx, pods...)), nil
+	return e.causeOf(ctx, owner, e.workload(ctx, pods...)), nil
 }
 
 // causeOf returns the cause that the pods show, or else the status of the object that controls
 // them, or an empty string.
-func causeOf(owner podController, w diagnosis.Workload) string {
+func (e *Enricher) causeOf(ctx context.Context, owner podController, w diagnosis.Workload) string {
 	switch o := owner.Object.(type) {
 	case *appsv1.Deployment:
 		w.Surging, w.KeepsOldPods = diagnosis.SurgingDeployment(o), diagnosis.KeepsOldPods(o)
 	case *appsv1.StatefulSet:
 		w.Outdated = diagnosis.OutdatedPod(o, w.Pods)
 	}
-	if d := diagnosis.DiagnoseOr(w, diagnosis.FromController(owner.Object)); d.Cause != nil {
-		return d.Cause.Sentence()
+	d := diagnosis.DiagnoseOr(w, diagnosis.FromController(owner.Object))
+	if d.Cause == nil {
+		return ""
 	}
-	return ""
+	e.roots.Complete(ctx, owner.Object, w, d.Cause)
+	return d.Cause.Sentence()
 }
 
 // podsOf returns the pods that an object controls, or some of them if there are many. Pods that

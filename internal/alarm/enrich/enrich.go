@@ -34,7 +34,9 @@ import (
 	"golang.org/x/sync/singleflight"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/utils/clock"
@@ -42,6 +44,7 @@ import (
 
 	"github.com/bongsu-io/bongsu/internal/alarm"
 	"github.com/bongsu-io/bongsu/internal/alarm/eventcache"
+	"github.com/bongsu-io/bongsu/internal/explain"
 	"github.com/bongsu-io/bongsu/internal/kube"
 	"github.com/bongsu-io/bongsu/pkg/diagnosis"
 )
@@ -71,7 +74,9 @@ type Enricher struct {
 	nodes   Nodes
 	live    client.Reader
 	// named reads the resources that alarms name. It can be nil.
-	named   Resources
+	named Resources
+	// roots can be nil.
+	roots   *explain.Roots
 	objects *expirable.LRU[cacheKey, alarm.Object]
 	// summary contains at most one summary of all Nodes.
 	summary *expirable.LRU[struct{}, *diagnosis.Nodes]
@@ -128,6 +133,17 @@ func New(cluster string, nodes Nodes, live client.Reader) *Enricher {
 		podsUnread: expirable.NewLRU[string, struct{}](maxCachedObjects, nil, pauseTTL),
 		podsTurn:   semaphore.NewWeighted(1),
 	}
+}
+
+// WithRoots lets causes name why the objects that they blame are as they are. It follows the kinds that an
+// Enricher reads. scheme must have these.
+func (e *Enricher) WithRoots(scheme *runtime.Scheme, mapper meta.RESTMapper) *Enricher {
+	var kinds []schema.GroupKind
+	for kind := range readable {
+		kinds = append(kinds, kind)
+	}
+	e.roots = explain.NewRoots(e.live, e.nodes, scheme, mapper, e.clock, kinds)
+	return e
 }
 
 // Context returns the object that the Event regards, and data about the cluster. After the
@@ -328,7 +344,7 @@ func (e *Enricher) pod(ctx context.Context, ref alarm.Reference, event *alarm.Ev
 	w.Events = []diagnosis.Event{matched}
 	d := diagnosis.Diagnose(w)
 	if cause := d.Of(matched.Container()); cause != nil {
-		kube.ReadHolders(ctx, e.live, e.nodes, cause, w.Pods, w.Now)
+		e.roots.Complete(ctx, pod, w, cause)
 		object.Cause = cause.Sentence()
 	}
 	return object, nil

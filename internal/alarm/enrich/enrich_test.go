@@ -461,6 +461,20 @@ func TestTheHolderOfAVolumeIsPartOfTheCause(t *testing.T) {
 			Volumes: []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim}}}},
 		}}
 	}
+	for _, name := range []string{"data", "other"} {
+		claim := &corev1.PersistentVolumeClaim{
+			ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name},
+			Spec: corev1.PersistentVolumeClaimSpec{
+				AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+				Resources:   corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
+			},
+		}
+		s.create(t, claim)
+		claim.Status.Phase = corev1.ClaimBound
+		if err := s.cluster.Client.Status().Update(t.Context(), claim); err != nil {
+			t.Fatal(err)
+		}
+	}
 	mounting := pod("mounting", "data")
 	s.create(t, mounting)
 	mounting.Status.ContainerStatuses = holder.Status.ContainerStatuses
@@ -482,7 +496,7 @@ func TestTheHolderOfAVolumeIsPartOfTheCause(t *testing.T) {
 		e := s.warning(waiting, "Warning", "FailedAttachVolume")
 		e.Note = `Multi-Attach error for volume "pvc-1" Volume is already used by pod(s) ` + tc.named
 		got := s.Context(t.Context(), e).Object.Cause
-		if !strings.Contains(got, tc.named) || strings.Contains(got, `pod "mounting" has a problem: `) != tc.want {
+		if !strings.Contains(got, tc.named) || strings.Contains(got, `Pod "mounting" has a problem: `) != tc.want {
 			t.Errorf("%s: %s", name, got)
 		}
 	}

@@ -44,7 +44,7 @@ func newFixture(t *testing.T, nodes fields.Selector) *fixture {
 	}
 	s.create(t, s.service)
 	s.nodes = startCache(t, config, nodes)
-	s.Enricher = enrich.New("test", s.nodes, s.live).WithLongTimeout()
+	s.Enricher = enrich.New("test", s.nodes, s.live).WithLongTimeout().WithRoots(c.Client.Scheme(), c.Client.RESTMapper())
 	return s
 }
 

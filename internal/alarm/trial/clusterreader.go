@@ -43,7 +43,7 @@ func newClusterReader(c client.Client) *clusterReader {
 // enricher returns an Enricher like that of the operator.
 func (r *clusterReader) enricher(ctx context.Context, e *Environment) *enrich.Enricher {
 	live := notingReader{r.client, r.note}
-	return enrich.New(r.clusterName(ctx, e), &nodeCache{Reader: live}, live).WithResources(r)
+	return enrich.New(r.clusterName(ctx, e), &nodeCache{Reader: live}, live).WithResources(r).WithRoots(r.client.Scheme(), r.client.RESTMapper())
 }
 
 // servedAs returns how the API server serves a resource.

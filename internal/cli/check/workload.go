@@ -74,7 +74,7 @@ func (w *workload) features() ([]feature.Feature, error) {
 	if w == nil {
 		return feature.All(), nil
 	}
-	return options.FeaturesOf(&w.pod)
+	return feature.OfPod(&w.pod)
 }
 
 // protected returns the namespaces in the workload's --protected-namespaces argument, or the
@@ -98,7 +98,7 @@ func (w *workload) list(prefix string) (items []string, found bool) {
 	if w == nil {
 		return nil, false
 	}
-	text, found := options.Argument(&w.pod, prefix)
+	text, found := feature.Argument(&w.pod, prefix)
 	return slices.DeleteFunc(strings.Split(text, ","), func(s string) bool { return s == "" }), found
 }
 

@@ -24,7 +24,7 @@ import (
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/config"
-	"github.com/bongsu-io/bongsu/internal/cli/explain"
+	"github.com/bongsu-io/bongsu/internal/explain"
 	"github.com/bongsu-io/bongsu/internal/feature"
 )
 

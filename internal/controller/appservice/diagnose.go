@@ -82,7 +82,7 @@ func (r *Reconciler) examine(ctx context.Context, a *app) (diagnosis.Diagnosis, 
 	}
 	found := diagnosis.Diagnose(w)
 	found.Complete(kube.NewLookup(ctx, r.Live, a.name.Namespace))
-	kube.ReadHolders(ctx, r.Live, r.Client, found.Cause, w.Pods, r.Clock.Now())
+	r.Roots.Complete(ctx, a.service, w, found.Cause)
 	if recreates {
 		next = step.Sooner(next, found.AddStuck(a.ending, w, r.Clock.Now()))
 	}

@@ -138,7 +138,7 @@ func (r *Reconciler) examine(ctx context.Context, n *notebook) (diagnosis.Diagno
 	}
 	found := diagnosis.Diagnose(w)
 	found.Complete(kube.NewLookup(ctx, r.Live, n.name.Namespace))
-	kube.ReadHolders(ctx, r.Live, r.Client, found.Cause, w.Pods, r.Clock.Now())
+	r.Roots.Complete(ctx, n.jupyter, w, found.Cause)
 	if found.Cause == nil && n.pod != nil {
 		var again time.Duration
 		found.Cause, again = diagnosis.StuckPod(n.pod, w.Events, w.NodeStates, r.Clock.Now())

@@ -31,6 +31,7 @@ import (
 	"github.com/bongsu-io/bongsu/internal/alarm/eventcache"
 	"github.com/bongsu-io/bongsu/internal/controller/status"
 	"github.com/bongsu-io/bongsu/internal/controller/workload"
+	"github.com/bongsu-io/bongsu/internal/explain"
 	"github.com/bongsu-io/bongsu/internal/kube"
 	"github.com/bongsu-io/bongsu/pkg/children"
 	"github.com/bongsu-io/bongsu/pkg/diagnosis"
@@ -63,6 +64,8 @@ type Helpers struct {
 	Children   *children.Children
 	Writer     *status.Writer
 	EventCache *eventcache.Cache
+	// Roots completes causes.
+	Roots *explain.Roots
 	// Enqueuer collects changes, because several of them follow one another.
 	Enqueuer
 
@@ -84,6 +87,7 @@ func New(c client.Client, live client.Reader, clk clock.WithTicker, controller s
 		Client: c, Live: live, Clock: clk,
 		Children: children.New(c, live, kube.ChildNames),
 		Writer:   status.NewWriter(c, clk, controller),
+		Roots:    explain.NewRoots(live, c, c.Scheme(), c.RESTMapper(), clk, explain.ForConditions()),
 		Enqueuer: Enqueuer{delay: collectFor},
 		absent:   map[types.NamespacedName]map[string]ownerVersion{},
 	}

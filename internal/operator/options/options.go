@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -184,27 +183,6 @@ func (o *Options) checkHeartbeat() error {
 		return fmt.Errorf("--heartbeat-interval is %v; it must be 0, or from %v to %v", h, minHeartbeat, maxHeartbeat)
 	}
 	return nil
-}
-
-// Argument returns the value of an argument with this prefix, such as "--controllers=", of the
-// operator's container in a pod.
-func Argument(pod *corev1.PodSpec, prefix string) (value string, found bool) {
-	for _, container := range pod.Containers {
-		for _, arg := range container.Args {
-			if value, found := strings.CutPrefix(arg, prefix); found {
-				return value, true
-			}
-		}
-	}
-	return "", false
-}
-
-// FeaturesOf returns the features of the operator in a pod.
-func FeaturesOf(pod *corev1.PodSpec) ([]feature.Feature, error) {
-	if names, found := Argument(pod, "--controllers="); found {
-		return feature.Parse(strings.Split(names, ","))
-	}
-	return feature.Default(), nil
 }
 
 // Features parses Controllers.

@@ -37,7 +37,7 @@ import (
 
 // Explainer explains objects of a cluster.
 type Explainer struct {
-	client client.Client
+	client apiClient
 	// objects is the client, or a snapshot of the cluster.
 	objects client.Reader
 	// logs is nil in an overview, which reads no logs, and no objects one by one.
@@ -45,6 +45,16 @@ type Explainer struct {
 	clock clock.PassiveClock
 	// served lists the API groups, and the types of a version.
 	served served
+	// within limits what is explained to a namespace. It is nil for a user, whose permissions limit it.
+	within *within
+}
+
+// apiClient reads from an API server, and knows its types.
+type apiClient interface {
+	client.Reader
+	Scheme() *runtime.Scheme
+	RESTMapper() meta.RESTMapper
+	GroupVersionKindFor(o runtime.Object) (schema.GroupVersionKind, error)
 }
 
 // served lists what an API server serves.
@@ -150,9 +160,7 @@ func (e *Explainer) Explain(ctx context.Context, resource schema.GroupResource, 
 	if mapping.Scope.Name() == meta.RESTScopeNameRoot {
 		namespace = ""
 	}
-	explained := 0
-	begin := walk{from: []string{(&reference{kind: kind.GroupKind(), namespace: namespace, name: name}).key()}, explained: &explained, lists: map[string][]client.Object{}, fine: map[string]*Explanation{}}
-	return e.explain(ctx, mapping, namespace, name, begin)
+	return e.explain(ctx, mapping, namespace, name, newWalk(newReference(kind.GroupKind(), namespace, name, "")))
 }
 
 // kindOf returns the kind of a resource. Other API groups can have a resource of the same name.

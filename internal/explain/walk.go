@@ -79,6 +79,9 @@ func (x *Explanation) stopped() *Explanation {
 // explainNext explains an object on the walk. It returns nil if it cannot be explained, or if the walk
 // is too long. It reports a cycle if the walk has been there.
 func (q *inquiry) explainNext(r reference) (found *Explanation, cycle bool) {
+	if !q.within.admits(r) {
+		return nil, false
+	}
 	mapping, err := q.client.RESTMapper().RESTMapping(r.kind)
 	if err != nil {
 		return nil, false // the cluster does not have this type

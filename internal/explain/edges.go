@@ -180,6 +180,9 @@ func (q *inquiry) confirmed() []reference {
 
 // sharesClaim returns the named pod if it mounts a claim that a pod of the target mounts too.
 func (q *inquiry) sharesClaim(name string) []reference {
+	if !slices.ContainsFunc(q.workload.Pods, func(p *corev1.Pod) bool { return len(diagnosis.ClaimsOf(p)) > 0 }) {
+		return nil
+	}
 	p := &corev1.Pod{}
 	if err := q.objects.Get(q.ctx, client.ObjectKey{Namespace: q.namespace, Name: name}, p); err != nil {
 		if !apierrors.IsNotFound(err) {

@@ -24,7 +24,7 @@ import (
 // snapshot is a client.Reader that lists each type once, and then answers from memory. An
 // overview therefore needs one list for each type, however many objects it explains.
 type snapshot struct {
-	live client.Client
+	live apiClient
 	// namespace is the listed namespace, or empty for all.
 	namespace string
 	lists     map[schema.GroupVersionKind]*listed
@@ -41,7 +41,7 @@ type listed struct {
 	err       error
 }
 
-func newSnapshot(live client.Client, namespace string) *snapshot {
+func newSnapshot(live apiClient, namespace string) *snapshot {
 	return &snapshot{live: live, namespace: namespace, lists: map[schema.GroupVersionKind]*listed{}, others: map[string]*snapshot{}}
 }
 

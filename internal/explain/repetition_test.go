@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
-	"github.com/bongsu-io/bongsu/internal/cli/explain"
+	"github.com/bongsu-io/bongsu/internal/explain"
 )
 
 func TestTheTextContainsTheSentenceOfTheCauseOnce(t *testing.T) {

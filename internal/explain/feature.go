@@ -10,7 +10,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bongsu-io/bongsu/internal/feature"
-	"github.com/bongsu-io/bongsu/internal/operator/options"
 )
 
 // notProcessed says what to do if the operator has not written the status of an object. The cause
@@ -61,7 +60,7 @@ func (q *inquiry) features() []feature.Feature {
 	if len(pods) != 1 {
 		return nil
 	}
-	chosen, err := options.FeaturesOf(pods[0])
+	chosen, err := feature.OfPod(pods[0])
 	if err != nil {
 		return nil
 	}

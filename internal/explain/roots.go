@@ -1,0 +1,287 @@
+package explain
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/golang-lru/v2/expirable"
+	"golang.org/x/time/rate"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+
+	"github.com/bongsu-io/bongsu/internal/kube"
+	"github.com/bongsu-io/bongsu/pkg/diagnosis"
+)
+
+// The limits of [Roots].
+const (
+	// maxRootRequests limits the requests for one cause, and requestsPerMinute those for all of a namespace.
+	maxRootRequests   = 10
+	requestsPerMinute = 100
+	// maxRootBytes limits a response, if [kube.LimitResponses] wraps the connection.
+	maxRootBytes = 2 << 20
+	// rootTTL is how long a root is known without a request, and maxRoots how many are. Then, objects that fail in
+	// the same way are read again.
+	rootTTL  = 30 * time.Second
+	maxRoots = 2048
+	// absentTTL is how long a type that the cluster does not have is not looked for again.
+	absentTTL = 10 * time.Minute
+)
+
+// Roots finds the roots of causes for those who may know only one namespace: the readers of a condition, an Event
+// or a message. Like [Explainer], it follows references, but only to objects of this namespace and of
+// chosen types, and reads neither Events nor logs. It is safe for concurrent use.
+type Roots struct {
+	live, nodes client.Reader
+	scheme      *runtime.Scheme
+	mapper      meta.RESTMapper
+	clock       clock.PassiveClock
+	kinds       []schema.GroupKind
+	turns       *expirable.LRU[string, *rate.Limiter]
+	recent      *expirable.LRU[string, *diagnosis.Root]
+}
+
+// NewRoots returns Roots that reads objects of these types with live, and Nodes with nodes.
+func NewRoots(live, nodes client.Reader, scheme *runtime.Scheme, mapper meta.RESTMapper, clk clock.PassiveClock, kinds []schema.GroupKind) *Roots {
+	return &Roots{
+		live: live, nodes: nodes, scheme: scheme, clock: clk, kinds: kinds,
+		mapper: &presentTypes{mapper, expirable.NewLRU[schema.GroupKind, error](maxRoots, nil, absentTTL)},
+		turns:  expirable.NewLRU[string, *rate.Limiter](maxRoots, nil, absentTTL),
+		recent: expirable.NewLRU[string, *diagnosis.Root](maxRoots, nil, rootTTL),
+	}
+}
+
+// Complete sets the root of a cause of target. w is what is known of target: its pods and their claims. It
+// leaves the cause as it is if there is no root, or if it cannot be read. A nil Roots does nothing.
+func (r *Roots) Complete(ctx context.Context, target client.Object, w diagnosis.Workload, cause *diagnosis.Cause) {
+	if r == nil || cause == nil || target.GetNamespace() == "" {
+		return
+	}
+	kind, err := apiutil.GVKForObject(target, r.scheme)
+	if err != nil {
+		return
+	}
+	self := newReference(kind.GroupKind(), target.GetNamespace(), target.GetName(), "")
+	key := self.key() + "|" + string(target.GetUID()) + "|" + cause.Identity()
+	root, known := r.recent.Get(key)
+	if !known {
+		root = r.find(ctx, self, target, w, cause)
+		r.recent.Add(key, root)
+	}
+	if root != nil {
+		cause.SetRoot(*root)
+	}
+}
+
+// find returns the root of a cause, or nil.
+func (r *Roots) find(ctx context.Context, self reference, target client.Object, w diagnosis.Workload, cause *diagnosis.Cause) *diagnosis.Root {
+	reader := &within{Roots: r, namespace: self.namespace, left: maxRootRequests}
+	q := &inquiry{
+		Explainer: &Explainer{client: reader, objects: reader, clock: r.clock, served: reader, within: reader},
+		ctx:       ctx, namespace: self.namespace, name: self.name, object: target, workload: w, blaming: cause, walk: newWalk(self),
+		explanation: Explanation{Kind: self.kind.Kind, Namespace: self.namespace, Name: self.name, State: Failing, Summary: cause.Message, Cause: causeOf(cause)},
+	}
+	q.workload.Now = r.clock.Now()
+	for _, c := range w.Claims {
+		q.next = append(q.next, sourceOf(c)...)
+	}
+	q.follow()
+	x := &q.explanation
+	text, found := strings.CutPrefix(x.Cause.Message, cause.Message+": ")
+	root := &diagnosis.Root{Message: text}
+	switch {
+	case found:
+		root.Advice = x.Cause.Advice
+	case reader.outside == nil && !reader.limited:
+		return nil
+	default:
+		root.Message, root.Advice = "", cause.Advice
+	}
+	root.Message = strings.Trim(root.Message+"; "+reader.notChecked(), "; ")
+	return root
+}
+
+// newWalk returns a walk that begins at an object.
+func newWalk(r reference) walk {
+	explained := 0
+	return walk{from: []string{r.key()}, explained: &explained, lists: map[string][]client.Object{}, fine: map[string]*Explanation{}}
+}
+
+var (
+	errOutside      = errors.New("it does not belong to the namespace")
+	errTooManyReads = errors.New("too many objects were read for this namespace")
+)
+
+// within reads what [Roots] may read for one cause. It implements [apiClient] and served.
+type within struct {
+	*Roots
+	namespace string
+	// left is how many requests it may still send.
+	left int
+	// outside is the first object that could be the root and was not read, or nil.
+	outside *reference
+	// limited is true if a request was not sent because of a limit.
+	limited bool
+}
+
+// admits reports whether the object of a reference may be explained, and otherwise remembers it.
+func (w *within) admits(r reference) bool {
+	switch {
+	case w == nil, r.namespace == w.namespace && slices.Contains(w.kinds, r.kind):
+		return true
+	case w.outside != nil || w.count() != nil:
+		return false
+	}
+	mapping, err := w.mapper.RESTMapping(r.kind)
+	if err != nil {
+		return false // there is no such object
+	}
+	if mapping.Scope.Name() == meta.RESTScopeNameRoot {
+		r.namespace = ""
+	}
+	w.outside = &r
+	return false
+}
+
+// notChecked says which object was not read, and who can do so. It is empty if all were.
+func (w *within) notChecked() string {
+	switch {
+	case w.limited:
+		return "not checked any further, because many objects of this namespace were read within a minute"
+	case w.outside == nil:
+		return ""
+	}
+	command := detailsCommand(&ProblemObject{Kind: w.outside.kind.Kind, Namespace: w.outside.namespace, Name: w.outside.name})
+	if w.outside.namespace != w.namespace {
+		return fmt.Sprintf("%s was not checked: ask your administrator to run %s", w.outside, command)
+	}
+	return fmt.Sprintf("%s was not checked: run %s", w.outside, command)
+}
+
+// use counts a request, or returns why it must not be sent.
+func (w *within) use(kind schema.GroupVersionKind, namespace string) error {
+	if namespace != w.namespace || namespace == "" || !slices.Contains(w.kinds, kind.GroupKind()) {
+		return errOutside
+	}
+	return w.count()
+}
+
+// count counts a request, or returns why there must be no further one.
+func (w *within) count() error {
+	turn, ok := w.turns.Get(w.namespace)
+	if !ok {
+		turn = rate.NewLimiter(rate.Every(time.Minute/requestsPerMinute), requestsPerMinute)
+		w.turns.Add(w.namespace, turn)
+	}
+	if w.left == 0 || !turn.AllowN(w.clock.Now(), 1) {
+		w.limited = true
+		return errTooManyReads
+	}
+	w.left--
+	return nil
+}
+
+// Get implements client.Reader.
+func (w *within) Get(ctx context.Context, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+	if _, ok := o.(*corev1.Node); ok {
+		return w.nodes.Get(ctx, key, o, opts...)
+	}
+	kind, err := w.GroupVersionKindFor(o)
+	if err == nil {
+		err = w.use(kind, key.Namespace)
+	}
+	if err != nil {
+		return err
+	}
+	return w.live.Get(kube.WithResponseLimit(ctx, maxRootBytes), key, o, opts...)
+}
+
+// List implements client.Reader.
+func (w *within) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
+	if _, ok := list.(*corev1.NodeList); ok {
+		return w.nodes.List(ctx, list, opts...)
+	}
+	kind, err := w.GroupVersionKindFor(list)
+	if err != nil {
+		return err
+	}
+	kind.Kind = strings.TrimSuffix(kind.Kind, "List")
+	if err := w.use(kind, (&client.ListOptions{}).ApplyOptions(opts).Namespace); err != nil {
+		return err
+	}
+	return w.live.List(kube.WithResponseLimit(ctx, maxRootBytes), list, opts...)
+}
+
+// GroupVersionKindFor implements apiClient.
+func (w *within) GroupVersionKindFor(o runtime.Object) (schema.GroupVersionKind, error) {
+	return apiutil.GVKForObject(o, w.scheme)
+}
+
+// Scheme implements apiClient.
+func (w *within) Scheme() *runtime.Scheme { return w.scheme }
+
+// RESTMapper implements apiClient.
+func (w *within) RESTMapper() meta.RESTMapper { return w.mapper }
+
+// ServerGroups implements served. Only an overview needs it.
+func (w *within) ServerGroups() (*metav1.APIGroupList, error) { return nil, errOutside }
+
+// ServerResourcesForGroupVersion implements served. It knows the types that may be read.
+func (w *within) ServerResourcesForGroupVersion(groupVersion string) (*metav1.APIResourceList, error) {
+	gv, err := schema.ParseGroupVersion(groupVersion)
+	list := &metav1.APIResourceList{GroupVersion: groupVersion}
+	for _, k := range w.kinds {
+		if k.Group == gv.Group {
+			list.APIResources = append(list.APIResources, metav1.APIResource{Kind: k.Kind, Namespaced: true, Verbs: metav1.Verbs{"list"}})
+		}
+	}
+	return list, err
+}
+
+// presentTypes is a mapper that asks the API server for a type which does not exist only once in a while.
+type presentTypes struct {
+	meta.RESTMapper
+	absent *expirable.LRU[schema.GroupKind, error]
+}
+
+// RESTMapping implements meta.RESTMapper.
+func (p *presentTypes) RESTMapping(kind schema.GroupKind, versions ...string) (*meta.RESTMapping, error) {
+	if err, absent := p.absent.Get(kind); absent {
+		return nil, err
+	}
+	mapping, err := p.RESTMapper.RESTMapping(kind, versions...)
+	if meta.IsNoMatchError(err) {
+		p.absent.Add(kind, err)
+	}
+	return mapping, err
+}
+
+// A Secret that does not exist can have something that should create it, which a condition names.
+// +kubebuilder:rbac:groups=external-secrets.io,resources=externalsecrets;secretstores,verbs=get;list
+// +kubebuilder:rbac:groups=bitnami.com,resources=sealedsecrets,verbs=get;list
+// +kubebuilder:rbac:groups=cert-manager.io,resources=certificates;certificaterequests;issuers,verbs=get;list
+// +kubebuilder:rbac:groups=acme.cert-manager.io,resources=orders;challenges,verbs=get;list
+//
+// A volume can be held by a pod, or be made from a snapshot.
+// +kubebuilder:rbac:groups="",resources=pods;persistentvolumeclaims,verbs=get
+// +kubebuilder:rbac:groups=snapshot.storage.k8s.io,resources=volumesnapshots,verbs=get
+
+// ForConditions returns the types that the conditions of Jupyters and AppServices may follow.
+func ForConditions() []schema.GroupKind {
+	return []schema.GroupKind{
+		podKind, claimKind, volumeSnapshot,
+		{Group: "external-secrets.io", Kind: "ExternalSecret"}, {Group: "external-secrets.io", Kind: "SecretStore"}, {Group: "bitnami.com", Kind: "SealedSecret"},
+		certificate, {Group: certificate.Group, Kind: "CertificateRequest"}, {Group: certificate.Group, Kind: "Issuer"},
+		{Group: "acme.cert-manager.io", Kind: "Order"}, {Group: "acme.cert-manager.io", Kind: "Challenge"},
+	}
+}

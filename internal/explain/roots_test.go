@@ -1,0 +1,267 @@
+package explain
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/bongsu-io/bongsu/pkg/diagnosis"
+)
+
+// confinedReader fails the test for each request that leaves its namespace or the types.
+type confinedReader struct {
+	client.Client
+	t         *testing.T
+	namespace string
+	requests  int
+}
+
+func (r *confinedReader) Get(ctx context.Context, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+	r.check(o, key.Namespace)
+	return r.Client.Get(ctx, key, o, opts...)
+}
+
+func (r *confinedReader) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
+	r.check(list, (&client.ListOptions{}).ApplyOptions(opts).Namespace)
+	return r.Client.List(ctx, list, opts...)
+}
+
+func (r *confinedReader) check(o runtime.Object, namespace string) {
+	kind, err := r.GroupVersionKindFor(o)
+	kind.Kind = strings.TrimSuffix(kind.Kind, "List")
+	if err != nil || namespace != r.namespace || !slices.Contains(ForConditions(), kind.GroupKind()) {
+		r.t.Errorf("a request for %v in namespace %q, beyond %q: %v", kind, namespace, r.namespace, err)
+	}
+	r.requests++
+}
+
+// roots returns Roots of a fake cluster for one namespace.
+func (e *fakeExplainer) roots(t *testing.T, namespace string) (*Roots, *confinedReader) {
+	c := e.client.(client.Client)
+	live := &confinedReader{Client: c, t: t, namespace: namespace}
+	return NewRoots(live, c, c.Scheme(), c.RESTMapper(), clocktesting.NewFakePassiveClock(testNow), ForConditions()), live
+}
+
+// causeOf returns the cause of a pod in the namespace shop, as a controller finds it.
+func (e *fakeExplainer) causeOf(t *testing.T, key client.ObjectKey) (*corev1.Pod, diagnosis.Workload, *diagnosis.Cause) {
+	t.Helper()
+	p := &corev1.Pod{}
+	var events corev1.EventList
+	if err := e.objects.Get(t.Context(), key, p); err != nil {
+		t.Fatal(err)
+	}
+	if err := e.objects.List(t.Context(), &events, client.InNamespace(key.Namespace)); err != nil {
+		t.Fatal(err)
+	}
+	w := diagnosis.Workload{Pods: []*corev1.Pod{p}, Now: testNow}
+	for i := range events.Items {
+		w.Events = append(w.Events, eventOf(&events.Items[i]))
+	}
+	return p, w, diagnosis.Diagnose(w).Cause
+}
+
+const missingSecretPod = `
+apiVersion: v1
+kind: Pod
+metadata: {name: web, namespace: shop, uid: web, creationTimestamp: "2026-03-01T08:00:00Z"}
+spec: {nodeName: a, containers: [{name: app, image: app, envFrom: [{secretRef: {name: db}}]}]}
+status: {phase: Pending, containerStatuses: [{name: app, image: app, imageID: "", ready: false, restartCount: 0, state: {waiting: {reason: CreateContainerConfigError, message: 'secret "db" not found'}}}]}
+`
+
+// externalSecret returns an ExternalSecret that fails, with its store.
+func externalSecret(name, namespace, message, store string) string {
+	return fmt.Sprintf(`
+---
+apiVersion: external-secrets.io/v1
+kind: ExternalSecret
+metadata: {name: %s, namespace: %s, uid: %[1]s, creationTimestamp: "2026-03-01T08:00:00Z"}
+spec: {secretStoreRef: {kind: %[4]s, name: vault}, target: {name: db}}
+status: {conditions: [{type: Ready, status: "False", reason: SecretSyncedError, message: %[3]q, lastTransitionTime: "2026-03-01T08:00:00Z"}]}`, name, namespace, message, store)
+}
+
+func TestACauseIsCompletedByItsRootInTheNamespace(t *testing.T) {
+	const store = `
+---
+apiVersion: external-secrets.io/v1
+kind: SecretStore
+metadata: {name: vault, namespace: shop, uid: vault, creationTimestamp: "2026-03-01T08:00:00Z"}
+status: {conditions: [{type: Ready, status: "False", reason: InvalidProviderConfig, message: "the token has expired", lastTransitionTime: "2026-03-01T08:00:00Z"}]}`
+	const clusterStore = `
+---
+apiVersion: external-secrets.io/v1
+kind: ClusterSecretStore
+metadata: {name: vault, uid: vault, creationTimestamp: "2026-03-01T08:00:00Z"}
+status: {conditions: [{type: Ready, status: "False", reason: InvalidProviderConfig, message: "foreign", lastTransitionTime: "2026-03-01T08:00:00Z"}]}`
+	const failed = `could not get secret data from provider`
+	for name, tc := range map[string]struct {
+		objects, want string
+		requests      int
+	}{
+		"what creates the Secret": {externalSecret("db", "shop", failed, "Other"), `: ExternalSecret "db", which creates it, has a problem: condition Ready is False: ` + failed, 2},
+		"its store":               {externalSecret("db", "shop", "SecretStore vault is not ready", "SecretStore") + store, `: SecretStore "vault" has a problem: condition Ready is False: the token has expired`, 3},
+		"a store of the cluster": {
+			externalSecret("db", "shop", "ClusterSecretStore vault is not ready", "ClusterSecretStore") + clusterStore,
+			`; ClusterSecretStore "vault" was not checked: ask your administrator to run bongsu explain clustersecretstore/vault`, 2,
+		},
+		"of another namespace": {externalSecret("db", "other", "foreign", "SecretStore"), "", 1},
+		"nothing creates it":   {"", "", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := fakeCluster(t, missingSecretPod+tc.objects)
+			p, w, cause := e.causeOf(t, client.ObjectKey{Namespace: "shop", Name: "web"})
+			local, identity := cause.Sentence(), cause.Identity()
+			roots, live := e.roots(t, "shop")
+			for range 3 {
+				cause.Root = nil
+				roots.Complete(t.Context(), p, w, cause)
+			}
+			if got := cause.Sentence(); !strings.Contains(got, tc.want) || (tc.want == "") != (got == local) {
+				t.Errorf("%s\nwant: %s", got, tc.want)
+			}
+			if cause.Identity() != identity {
+				t.Error("the root changes the identity of the failure")
+			}
+			if live.requests > tc.requests+4 { // the types that can create Secrets are listed
+				t.Errorf("%d requests for three calls", live.requests)
+			}
+			if cause.Root != nil && strings.Contains(cause.Root.Message, "foreign") {
+				t.Error(cause.Root.Message)
+			}
+		})
+	}
+}
+
+// The pod that holds a volume says why it does not end. A text alone does not: users can write Events.
+func TestACauseNamesWhyTheHolderOfAVolumeDoesNotEnd(t *testing.T) {
+	mounting := func(namespace, name, claim, more string) string {
+		return fmt.Sprintf(`
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: %s, namespace: %s, uid: %[1]s, creationTimestamp: "2026-03-01T07:00:00Z"%[4]s}
+spec: {nodeName: a, containers: [{name: app, image: app}], volumes: [{name: v, persistentVolumeClaim: {claimName: %[3]s}}]}
+status: {phase: Running, containerStatuses: [{name: app, image: app, imageID: "", ready: true, restartCount: 0, state: {running: {startedAt: "2026-03-01T07:00:00Z"}}}], conditions: [{type: Ready, status: "True"}]}`, name, namespace, claim, more)
+	}
+	claims := ""
+	for _, name := range []string{"data", "other"} {
+		claims += "\n---\napiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: " + name + ", namespace: shop}\nstatus: {phase: Bound}"
+	}
+	const deleted = `, deletionTimestamp: "2026-03-01T08:00:00Z", deletionGracePeriodSeconds: 0`
+	const lost = `
+---
+apiVersion: v1
+kind: Node
+metadata: {name: a, uid: a}
+status: {conditions: [{type: Ready, status: Unknown, lastTransitionTime: "2026-03-01T08:00:00Z"}]}`
+	for name, tc := range map[string]struct{ objects, want string }{
+		"its node is lost":     {mounting("shop", "old", "data", deleted) + lost, `: Pod "old" has a problem: the pod cannot be deleted while node "a" does not respond`},
+		"it does not end":      {mounting("shop", "old", "data", deleted), `: Pod "old" has a problem: the pod is still being deleted`},
+		"it runs":              {mounting("shop", "old", "data", ""), ""},
+		"another claim":        {mounting("shop", "old", "other", deleted) + lost, ""},
+		"of another namespace": {mounting("other", "old", "data", deleted) + lost, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := fakeCluster(t, mounting("shop", "new", "data", "")+claims+tc.objects)
+			p, w, _ := e.causeOf(t, client.ObjectKey{Namespace: "shop", Name: "new"})
+			cause := &diagnosis.Cause{Reason: diagnosis.ReasonFailedAttachVolume, Message: "it is used", Blames: []diagnosis.Object{{Kind: kindPod, Name: "old"}}}
+			roots, _ := e.roots(t, "shop")
+			roots.Complete(t.Context(), p, w, cause)
+			if got := strings.TrimPrefix(cause.Sentence(), "it is used"); !strings.HasPrefix(got, tc.want) || (got == "") != (tc.want == "") {
+				t.Error(cause.Sentence())
+			}
+		})
+	}
+}
+
+// In none of the scenes does a request leave the namespace of the pod, or does a root mislead.
+func TestRootsStayInTheirNamespace(t *testing.T) {
+	completed := 0
+	for name, s := range readScenes(t) {
+		e := s.cluster(t)
+		var pods corev1.PodList
+		if err := e.objects.List(t.Context(), &pods); err != nil {
+			t.Fatal(err)
+		}
+		for i := range pods.Items {
+			p, w, cause := e.causeOf(t, client.ObjectKeyFromObject(&pods.Items[i]))
+			if cause == nil {
+				continue
+			}
+			roots, live := e.roots(t, p.Namespace)
+			roots.Complete(t.Context(), p, w, cause)
+			if live.requests > maxRootRequests {
+				t.Errorf("%s: %d requests for pod %s", name, live.requests, p.Name)
+			}
+			if cause.Root == nil {
+				continue
+			}
+			completed++
+			for _, r := range s.SaysNot {
+				if regexp.MustCompile("(?is)" + r).MatchString(cause.Root.Message) {
+					t.Errorf("%s: it says %s: %s", name, r, cause.Sentence())
+				}
+			}
+		}
+	}
+	if completed < 5 {
+		t.Errorf("%d causes were completed", completed)
+	}
+}
+
+// Tenants can make objects fail. Their causes cost a bounded number of requests.
+func TestTheRequestsForANamespaceAreLimited(t *testing.T) {
+	e := fakeCluster(t, missingSecretPod+externalSecret("db", "shop", "denied", "Other"))
+	p, w, cause := e.causeOf(t, client.ObjectKey{Namespace: "shop", Name: "web"})
+	roots, live := e.roots(t, "shop")
+	for i := range 200 {
+		p.UID = types.UID(fmt.Sprint(i))
+		cause.Root = nil
+		roots.Complete(t.Context(), p, w, cause)
+	}
+	if live.requests > requestsPerMinute || live.requests < requestsPerMinute/2 {
+		t.Errorf("%d requests, want at most %d", live.requests, requestsPerMinute)
+	}
+	if cause.Root == nil || !strings.Contains(cause.Root.Message, "not checked any further") {
+		t.Errorf("%+v", cause.Root)
+	}
+}
+
+// A type that the cluster does not have costs one request for a while.
+func TestAnAbsentTypeIsLookedForOnce(t *testing.T) {
+	e := fakeCluster(t, missingSecretPod)
+	c := e.client.(client.Client)
+	mapper := &countingMapper{RESTMapper: c.RESTMapper()}
+	roots := NewRoots(c, c, c.Scheme(), mapper, clocktesting.NewFakePassiveClock(testNow), []schema.GroupKind{{Group: "bitnami.com", Kind: "SealedSecret"}})
+	p, w, cause := e.causeOf(t, client.ObjectKey{Namespace: "shop", Name: "web"})
+	for i := range 10 {
+		p.UID = types.UID(fmt.Sprint(i))
+		roots.Complete(t.Context(), p, w, cause)
+	}
+	if mapper.sealed != 1 {
+		t.Errorf("%d look-ups", mapper.sealed)
+	}
+}
+
+// countingMapper counts how often a type is looked for.
+type countingMapper struct {
+	meta.RESTMapper
+	sealed int
+}
+
+func (m *countingMapper) RESTMapping(kind schema.GroupKind, versions ...string) (*meta.RESTMapping, error) {
+	if kind.Kind == "SealedSecret" {
+		m.sealed++
+	}
+	return m.RESTMapper.RESTMapping(kind, versions...)
+}
