@@ -110,6 +110,13 @@ func (q *inquiry) anyKind(kind schema.GroupVersionKind) error {
 		} else {
 			q.missingInSpec(u)
 		}
+		if made, ok := repeated[kind.GroupKind()]; ok {
+			q.next = append(q.next, q.lastOf(made)...)
+		}
+		if kind.GroupKind() == virtualService {
+			q.next = append(q.next, q.istioRoute()...)
+		}
+		q.strimziCluster(u)
 	}
 	return nil
 }
@@ -131,6 +138,9 @@ func (q *inquiry) routed(u *unstructured.Unstructured) {
 			name, _ := ref["name"].(string)
 			port, _ := ref["port"].(int64)
 			namespace, _ := ref["namespace"].(string)
+			if weight, ok := ref["weight"].(int64); ok && weight == 0 { // it gets no requests
+				continue
+			}
 			if kindIn("backendRefs", ref, "") != serviceKind || read >= maxBackends || namespace != "" && namespace != q.namespace {
 				continue
 			}
@@ -183,10 +193,14 @@ func (q *inquiry) byStatus(kind schema.GroupVersionKind, u *unstructured.Unstruc
 	var causes []diagnosis.Cause
 	if len(bad) > 0 {
 		causes = append(causes, conditionCause(object, bad, conditions))
+		causes[0].Message = shortLine(causes[0].Message + moreOf(u, bad) + syncFailures(u) + decryption(u))
 	} else if !usual {
 		causes = badStates(object, u, states)
 	}
 	state, summary := plainState(kind, u, conditions, states)
+	off := slices.IndexFunc(conditions, func(c metav1.Condition) bool {
+		return c.Status == metav1.ConditionTrue && stopCondition.MatchString(c.Type)
+	})
 	switch {
 	case len(causes) > 0:
 		summary, _, _ = strings.Cut(causes[0].Message, ": ")
@@ -194,6 +208,8 @@ func (q *inquiry) byStatus(kind schema.GroupVersionKind, u *unstructured.Unstruc
 		q.workload.Known = causes
 	case stopped >= 0:
 		q.set(kind.Kind, Stopped, states[stopped].text())
+	case off >= 0:
+		q.set(kind.Kind, Stopped, strings.TrimSuffix(isStatus(conditions[off])+": "+conditions[off].Message, ": "))
 	case result.Status != status.CurrentStatus:
 		q.set(kind.Kind, Waiting, cmp.Or(shortLine(result.Message), "its conditions do not say why"))
 	default:
@@ -242,11 +258,27 @@ func conditionCause(object diagnosis.Object, bad, conditions []metav1.Condition)
 		return rank
 	}
 	main := slices.MinFunc(bad, func(a, b metav1.Condition) int { return cmp.Compare(rank(a), rank(b)) })
+	if i := slices.IndexFunc(bad, func(c metav1.Condition) bool { return c.Type == main.Reason && hasMessage(c) }); i >= 0 {
+		main = bad[i] // Ready is False because of Denied, for example
+	}
 	cause := fromCondition(object, main)
 	if i := slices.IndexFunc(conditions, func(c metav1.Condition) bool { return c.Status == metav1.ConditionFalse && hasMessage(c) }); i >= 0 && !hasMessage(main) {
 		cause.Message = isStatus(main) + "; " + isStatus(conditions[i]) + ": " + conditions[i].Message
 	}
 	return cause
+}
+
+// moreOf returns the phase of an object whose conditions that show a problem only repeat their reason, and why it
+// is in that phase.
+func moreOf(u *unstructured.Unstructured, bad []metav1.Condition) string {
+	if slices.ContainsFunc(bad, func(c metav1.Condition) bool { return !slices.Equal(wordsOf(c.Message), wordsOf(c.Reason)) }) {
+		return ""
+	}
+	phase := statusText(u, "phase")
+	if phase == "" {
+		return ""
+	}
+	return strings.TrimSuffix("; its phase is "+phase+": "+statusText(u, "phaseReason"), ": ")
 }
 
 func hasMessage(c metav1.Condition) bool { return c.Message != "" }

@@ -18,6 +18,7 @@ import (
 
 // component is a part of the cluster whose absence has a text of its own.
 type component struct {
+	// text matches the text. If it has a group, that is a part of the workload's name.
 	text *regexp.Regexp
 	// name matches the name of its workload, and kind is the type of that.
 	name *regexp.Regexp
@@ -33,6 +34,9 @@ var components = []component{
 	{regexp.MustCompile(`\bcni\.istio\.io/not-ready\b`), regexp.MustCompile(`^istio-cni`), workloads[2], ", which removes the taint,"},
 	{regexp.MustCompile(`\bno node offers nvidia\.com/`), regexp.MustCompile(`nvidia.*device-plugin`), workloads[2], ", which offers GPUs,"},
 	{regexp.MustCompile(`\bno node offers amd\.com/`), regexp.MustCompile(`amd.*device-plugin`), workloads[2], ", which offers GPUs,"},
+	{regexp.MustCompile(`\bprovider "([\w-]+)" of the external secret store does not run`), regexp.MustCompile(`csi.*provider|provider.*csi`), workloads[2], ", which is the provider,"},
+	{regexp.MustCompile(`\bno free device matches ResourceClaim|cannot allocate all claims`), regexp.MustCompile(`\bdra-`), workloads[2], ", which offers devices,"},
+	{regexp.MustCompile(`Ingress has not yet been reconciled`), regexp.MustCompile(`^net-[a-z]+-controller$`), workloads[0], ", which reconciles it,"},
 	{regexp.MustCompile(`readiness gate "target-health\.elbv2\.k8s\.aws/`), regexp.MustCompile(`aws-load-balancer-controller`), workloads[0], ", which sets the readiness gate,"},
 	{regexp.MustCompile(`failed calling webhook .*x509: certificate signed by unknown authority|does not trust the certificate of admission webhook`), regexp.MustCompile(`cainjector`), workloads[0], ", which writes the authorities of webhooks,"},
 }
@@ -45,11 +49,14 @@ func (q *inquiry) running() []reference {
 	text := q.problemText()
 	var all []reference
 	for _, c := range components {
-		if c.text.MatchString(text) {
-			all = append(all, q.failingWorkloads(c.relation, func(o client.Object, _ *corev1.PodSpec) bool {
-				return c.name.MatchString(o.GetName()) && q.isKind(o, c.kind)
-			})...)
+		m := c.text.FindStringSubmatch(text)
+		if m == nil {
+			continue
 		}
+		all = append(all, q.failingWorkloads(c.relation, func(o client.Object, _ *corev1.PodSpec) bool {
+			named := len(m) == 1 || strings.Contains(o.GetName(), m[1])
+			return named && c.name.MatchString(o.GetName()) && q.isKind(o, c.kind)
+		})...)
 	}
 	for _, driver := range q.driverNames() {
 		all = append(all, q.driver(driver)...)

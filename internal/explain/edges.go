@@ -62,10 +62,14 @@ var (
 	backupSchedule = schema.GroupKind{Group: "velero.io", Kind: "Schedule"}
 	veleroBackup   = schema.GroupKind{Group: "velero.io", Kind: "Backup"}
 	backupStore    = schema.GroupKind{Group: "velero.io", Kind: "BackupStorageLocation"}
+	cronWorkflow   = schema.GroupKind{Group: "argoproj.io", Kind: "CronWorkflow"}
 	nodeClaim      = schema.GroupKind{Group: "karpenter.sh", Kind: "NodeClaim"}
 	machine        = schema.GroupKind{Group: "cluster.x-k8s.io", Kind: "Machine"}
 	nodePoolKind   = schema.GroupKind{Group: "karpenter.sh", Kind: "NodePool"}
 	kustomization  = schema.GroupKind{Group: "kustomize.toolkit.fluxcd.io", Kind: "Kustomization"}
+	externalSecret = schema.GroupKind{Group: "external-secrets.io", Kind: "ExternalSecret"}
+	virtualService = schema.GroupKind{Group: istioGroup, Kind: "VirtualService"}
+	istioGateway   = schema.GroupKind{Group: istioGroup, Kind: "Gateway"}
 	application    = schema.GroupKind{Group: "argoproj.io", Kind: "Application"}
 )
 
@@ -89,7 +93,6 @@ var edges = []edge{
 	{scalerKind, (*inquiry).scaling},
 	{volumeSnapshot, (*inquiry).snapshotContent},
 	{apiService, (*inquiry).servedBy},
-	{backupSchedule, (*inquiry).lastBackup},
 	{veleroBackup, (*inquiry).backupLocation},
 	{nodeClaim, (*inquiry).nodeOf},
 	{machine, (*inquiry).nodeOf},
@@ -98,9 +101,14 @@ var edges = []edge{
 	{kustomization, (*inquiry).inventory},
 	{kustomization, (*inquiry).dependencies},
 	{application, (*inquiry).applied},
+	{crossplaneFunction, (*inquiry).packaged},
+	{crossplaneProvider, (*inquiry).packaged},
+	{istioGateway, (*inquiry).gatewayPods},
+	{externalSecret, (*inquiry).remoteSecrets},
 	{helmRelease, (*inquiry).hooks},
 	{helmRelease, (*inquiry).released},
 	{helmRelease, (*inquiry).dependencies},
+	{schema.GroupKind{}, (*inquiry).textual},
 	{schema.GroupKind{}, (*inquiry).named},
 	{schema.GroupKind{}, (*inquiry).missingSecrets},
 	{schema.GroupKind{}, (*inquiry).labelled},
@@ -130,7 +138,16 @@ func (q *inquiry) blamed() iter.Seq[reference] {
 // leads find references of objects of all types, in this order, before [edges].
 var leads = []func(*inquiry) []reference{
 	func(q *inquiry) []reference { return q.next },
+	(*inquiry).denied,      // roles that lack a rule
 	(*inquiry).confirmed,   // what the text of a component names
+	(*inquiry).beside,      // workloads that a podAffinity requires
+	(*inquiry).users,       // pods that use a claim
+	(*inquiry).preempted,   // pods of a higher priority
+	(*inquiry).registry,    // registries in the cluster
+	(*inquiry).expired,     // what should renew a certificate
+	(*inquiry).wrongClock,  // the node whose clock is wrong
+	(*inquiry).counted,     // who uses up a quota of objects
+	(*inquiry).longhorn,    // volumes of Longhorn
 	(*inquiry).unreachable, // hosts in the end of a log
 	(*inquiry).full,        // claims, if the end of a log says that a volume is full
 	(*inquiry).fileServers, // NFS servers that do not respond
@@ -173,6 +190,10 @@ func (q *inquiry) confirmed() []reference {
 			if slices.ContainsFunc(q.workload.Pods, func(p *corev1.Pod) bool { return usesSecret(p, b.Name) || pullsWith(p, b.Name) }) {
 				all = append(all, q.missingSecret(q.namespace, b.Name)...)
 			}
+		case kindConfigMap:
+			if slices.ContainsFunc(q.workload.Pods, func(p *corev1.Pod) bool { return usesConfigMap(p, b.Name) }) {
+				all = append(all, q.missingConfigMap(b.Name)...)
+			}
 		}
 	}
 	return all
@@ -206,6 +227,20 @@ func usesSecret(p *corev1.Pod, name string) bool {
 		return slices.ContainsFunc(c.EnvFrom, func(e corev1.EnvFromSource) bool { return e.SecretRef != nil && e.SecretRef.Name == name }) ||
 			slices.ContainsFunc(c.Env, func(e corev1.EnvVar) bool {
 				return e.ValueFrom != nil && e.ValueFrom.SecretKeyRef != nil && e.ValueFrom.SecretKeyRef.Name == name
+			})
+	})
+}
+
+// usesConfigMap reports whether a volume or a variable of the pod refers to a ConfigMap.
+func usesConfigMap(p *corev1.Pod, name string) bool {
+	inVolume := slices.ContainsFunc(p.Spec.Volumes, func(v corev1.Volume) bool {
+		return v.ConfigMap != nil && v.ConfigMap.Name == name ||
+			v.Projected != nil && slices.ContainsFunc(v.Projected.Sources, func(s corev1.VolumeProjection) bool { return s.ConfigMap != nil && s.ConfigMap.Name == name })
+	})
+	return inVolume || slices.ContainsFunc(slices.Concat(p.Spec.InitContainers, p.Spec.Containers), func(c corev1.Container) bool {
+		return slices.ContainsFunc(c.EnvFrom, func(e corev1.EnvFromSource) bool { return e.ConfigMapRef != nil && e.ConfigMapRef.Name == name }) ||
+			slices.ContainsFunc(c.Env, func(e corev1.EnvVar) bool {
+				return e.ValueFrom != nil && e.ValueFrom.ConfigMapKeyRef != nil && e.ValueFrom.ConfigMapKeyRef.Name == name
 			})
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -21,24 +22,38 @@ import (
 // maker is a type whose objects create Secrets.
 type maker struct {
 	kind schema.GroupKind
-	// target is the field with the name of the Secret. Without it, the Secret has the name of the object.
-	target []string
+	// target is the field with the name of the Secret. Without it, the Secret has the name of the object, and one of
+	// the endings, if there are some.
+	target  []string
+	endings []string
 }
 
 // makers are the types that create Secrets, by their documentation: external-secrets.io,
 // cert-manager.io, sealed-secrets.netlify.app, developer.hashicorp.com (Vault Secrets Operator),
-// developer.1password.com, infisical.com.
+// developer.1password.com, infisical.com, strimzi.io, cloudnative-pg.io, rabbitmq.com, elastic.co.
 var makers = []maker{
-	{schema.GroupKind{Group: "external-secrets.io", Kind: "ExternalSecret"}, []string{"spec", "target", "name"}},
-	{schema.GroupKind{Group: "cert-manager.io", Kind: "Certificate"}, []string{"spec", "secretName"}},
-	{schema.GroupKind{Group: "bitnami.com", Kind: "SealedSecret"}, []string{"spec", "template", "metadata", "name"}},
-	{schema.GroupKind{Group: "secrets.hashicorp.com", Kind: "VaultStaticSecret"}, []string{"spec", "destination", "name"}},
-	{schema.GroupKind{Group: "secrets.hashicorp.com", Kind: "VaultDynamicSecret"}, []string{"spec", "destination", "name"}},
-	{schema.GroupKind{Group: "secrets.hashicorp.com", Kind: "VaultPKISecret"}, []string{"spec", "destination", "name"}},
-	{schema.GroupKind{Group: "onepassword.com", Kind: "OnePasswordItem"}, nil},
-	{providerClass, []string{"spec", "secretObjects"}},
-	{schema.GroupKind{Group: "secrets.infisical.com", Kind: "InfisicalSecret"}, []string{"spec", "managedSecretReference", "secretName"}},
+	{kind: schema.GroupKind{Group: "external-secrets.io", Kind: "ExternalSecret"}, target: []string{"spec", "target", "name"}},
+	{kind: schema.GroupKind{Group: "cert-manager.io", Kind: "Certificate"}, target: []string{"spec", "secretName"}},
+	{kind: schema.GroupKind{Group: "bitnami.com", Kind: "SealedSecret"}, target: []string{"spec", "template", "metadata", "name"}},
+	{kind: schema.GroupKind{Group: "secrets.hashicorp.com", Kind: "VaultStaticSecret"}, target: []string{"spec", "destination", "name"}},
+	{kind: schema.GroupKind{Group: "secrets.hashicorp.com", Kind: "VaultDynamicSecret"}, target: []string{"spec", "destination", "name"}},
+	{kind: schema.GroupKind{Group: "secrets.hashicorp.com", Kind: "VaultPKISecret"}, target: []string{"spec", "destination", "name"}},
+	{kind: schema.GroupKind{Group: "onepassword.com", Kind: "OnePasswordItem"}},
+	{kind: providerClass, target: []string{"spec", "secretObjects"}},
+	{kind: schema.GroupKind{Group: "secrets.infisical.com", Kind: "InfisicalSecret"}, target: []string{"spec", "managedSecretReference", "secretName"}},
+	{kind: schema.GroupKind{Group: strimziGroup, Kind: "KafkaUser"}},
+	{kind: schema.GroupKind{Group: strimziGroup, Kind: "Kafka"}, endings: []string{"-cluster-ca-cert", "-clients-ca-cert"}},
+	{kind: schema.GroupKind{Group: "postgresql.cnpg.io", Kind: "Cluster"}, endings: []string{"-app", "-superuser", "-ca", "-server", "-replication"}},
+	{kind: schema.GroupKind{Group: "rabbitmq.com", Kind: "RabbitmqCluster"}, endings: []string{"-default-user"}},
+	{kind: schema.GroupKind{Group: "rabbitmq.com", Kind: "User"}, endings: []string{"-user-credentials"}},
+	{kind: schema.GroupKind{Group: "elasticsearch.k8s.elastic.co", Kind: "Elasticsearch"}, endings: []string{"-es-elastic-user", "-es-http-certs-public"}},
 }
+
+// bundle is how trust-manager creates a ConfigMap of its name in all namespaces that it selects:
+// cert-manager.io/docs/trust/trust-manager.
+var bundle = schema.GroupKind{Group: "trust.cert-manager.io", Kind: "Bundle"}
+
+const strimziGroup = "kafka.strimzi.io"
 
 // makes reports whether an object creates a Secret of this name.
 func (m *maker) makes(u *unstructured.Unstructured, secret string) bool {
@@ -47,6 +62,10 @@ func (m *maker) makes(u *unstructured.Unstructured, secret string) bool {
 		return slices.ContainsFunc(objects, func(o any) bool { fields, _ := o.(map[string]any); return fields["secretName"] == secret })
 	}
 	target, _, _ := unstructured.NestedString(u.Object, m.target...)
+	if len(m.endings) > 0 {
+		ending, found := strings.CutPrefix(secret, u.GetName())
+		return found && slices.Contains(m.endings, ending)
+	}
 	return cmp.Or(target, u.GetName()) == secret
 }
 
@@ -54,6 +73,9 @@ func (m *maker) makes(u *unstructured.Unstructured, secret string) bool {
 // may copy it to other namespaces.
 func (q *inquiry) missingSecret(namespace, name string) []reference {
 	all := q.makersOf(namespace, name)
+	if len(all) == 0 {
+		all = q.appliersOf(namespace, name)
+	}
 	if len(all) == 0 && q.logs != nil { // an overview reads no Secrets
 		all = append(all, reference{kind: secretKind, namespace: namespace, name: name})
 	}
@@ -71,6 +93,17 @@ func (q *inquiry) makersOf(namespace, secret string) []reference {
 		}
 	}
 	return all
+}
+
+// missingConfigMap returns the objects that create a ConfigMap of this name.
+func (q *inquiry) missingConfigMap(name string) []reference {
+	var all []reference
+	for _, o := range q.listIn("", bundle) {
+		if o.GetName() == name {
+			all = append(all, newReference(bundle, "", name, ", which creates it,"))
+		}
+	}
+	return append(all, q.appliersOf(q.namespace, name)...)
 }
 
 // certificateMakers returns what should create the certificates of an Ingress that do not exist.

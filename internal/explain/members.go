@@ -1,12 +1,15 @@
 package explain
 
 import (
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // inventory returns the objects in the inventory of a Kustomization of Flux that the text of its problem
@@ -17,18 +20,34 @@ func (q *inquiry) inventory() []reference {
 	text := q.allText()
 	var all []reference
 	for _, entry := range entries {
-		fields, _ := entry.(map[string]any)
-		id, _ := fields["id"].(string)
-		parts := strings.Split(id, "_")
-		if len(parts) != 4 || len(all) >= maxReferences {
+		r, ok := fromInventory(entry)
+		if !ok || len(all) >= maxReferences {
 			continue
 		}
-		r := newReference(schema.GroupKind{Group: parts[2], Kind: parts[3]}, parts[0], parts[1], ", which it applies,")
 		if strings.Contains(text, r.kind.Kind+"/"+r.namespace+"/"+r.name) || r.namespace == "" && strings.Contains(text, r.kind.Kind+"/"+r.name) {
 			all = append(all, r)
 		}
 	}
 	return all
+}
+
+// fromInventory returns the object of an entry in the inventory of a Kustomization.
+func fromInventory(entry any) (reference, bool) {
+	fields, _ := entry.(map[string]any)
+	id, _ := fields["id"].(string)
+	parts := strings.Split(id, "_")
+	if len(parts) != 4 {
+		return reference{}, false
+	}
+	return newReference(schema.GroupKind{Group: parts[2], Kind: parts[3]}, parts[0], parts[1], ", which it applies,"), true
+}
+
+// contentOf returns the content of an object of a type without rules of its own, or nil.
+func contentOf(o client.Object) map[string]any {
+	if u, ok := o.(*unstructured.Unstructured); ok {
+		return u.Object
+	}
+	return nil
 }
 
 // applied returns the objects of an Application of Argo CD that failed: to be applied, as a hook, or later.
@@ -53,6 +72,32 @@ func (q *inquiry) applied() []reference {
 		}
 	}
 	return all
+}
+
+// syncFailures returns what an Application of Argo CD could not apply, and why.
+func syncFailures(u *unstructured.Unstructured) string {
+	if u.GroupVersionKind().GroupKind() != application {
+		return ""
+	}
+	results, _, _ := unstructured.NestedSlice(u.Object, "status", "operationState", "syncResult", "resources")
+	for _, result := range results {
+		fields, _ := result.(map[string]any)
+		message, _ := fields["message"].(string)
+		if fields["status"] == "SyncFailed" && message != "" {
+			return fmt.Sprintf("; %v %q cannot be applied: %s", fields["kind"], fields["name"], message)
+		}
+	}
+	return ""
+}
+
+// decryption returns which Secret has the keys of a Kustomization that cannot decrypt a file:
+// fluxcd.io/flux/components/kustomize/kustomizations/#decryption.
+func decryption(u *unstructured.Unstructured) string {
+	name, _, _ := unstructured.NestedString(u.Object, "spec", "decryption", "secretRef", "name")
+	if name == "" || u.GroupVersionKind().GroupKind() != kustomization || !slices.ContainsFunc(conditionsOf(u), func(c metav1.Condition) bool { return isBad(c) && strings.Contains(c.Message, "decrypt") }) {
+		return ""
+	}
+	return fmt.Sprintf("; its keys are those of Secret %q whose names end with .agekey or .asc", name)
 }
 
 func appendApplied(all []reference, resource map[string]any) []reference {

@@ -117,7 +117,17 @@ func (q *inquiry) listIn(namespace string, kind schema.GroupKind) []client.Objec
 	return all
 }
 
+// isServed reports whether the cluster may have a group. The list of groups is read once; a mapper asks for each
+// type that it does not know.
+func (q *inquiry) isServed(group string) bool {
+	groups, err := q.served.ServerGroups()
+	return group == "" || err != nil || slices.ContainsFunc(groups.Groups, func(g metav1.APIGroup) bool { return g.Name == group })
+}
+
 func (q *inquiry) readList(namespace string, kind schema.GroupKind) []client.Object {
+	if !q.isServed(kind.Group) {
+		return nil
+	}
 	mapping, err := q.client.RESTMapper().RESTMapping(kind)
 	if err != nil {
 		if !meta.IsNoMatchError(err) {

@@ -87,10 +87,11 @@ func (q *inquiry) named() []reference {
 		name, _ := ref["name"].(string)
 		part := slices.Contains(parts, strings.ToLower(field))
 		isParent := strings.EqualFold(field, "parentRefs") && strings.Contains(text, "condition ResolvedRefs is False") // which is about the backends
-		if name == "" || isParent || len(all) >= maxReferences || !part && !mentions(text, name) {
+		kind := kindIn(field, ref, u.GroupVersionKind().Group)
+		if name == "" || isParent || len(all) >= maxReferences || !part && !mentions(text, name) && !mentionsKind(text, kind, field) {
 			return
 		}
-		r := reference{kind: kindIn(field, ref, u.GroupVersionKind().Group), namespace: q.namespace, name: name, relation: ", which it uses,"}
+		r := reference{kind: kind, namespace: q.namespace, name: name, relation: ", which it uses,"}
 		if n, ok := ref["namespace"].(string); ok && n != "" {
 			r.namespace = n
 		}
@@ -105,6 +106,12 @@ func (q *inquiry) named() []reference {
 	return all
 }
 
+// mentionsKind reports whether a text says that an object of the type which gives a field its name is not ready:
+// "referenced ImageRepository has not been scanned yet".
+func mentionsKind(text string, kind schema.GroupKind, field string) bool {
+	return strings.EqualFold(kind.Kind+"Ref", field) && strings.Contains(text, "referenced "+kind.Kind+" ")
+}
+
 // fluxSources are the types of Flux that others name without a group.
 var fluxSources = []string{"GitRepository", "OCIRepository", "HelmRepository", "HelmChart", "Bucket"}
 
@@ -114,10 +121,13 @@ func kindIn(field string, ref map[string]any, group string) schema.GroupKind {
 	kind, _ := ref["kind"].(string)
 	if kind == "" {
 		i := slices.IndexFunc(fieldKinds, func(f fieldKind) bool { return strings.Contains(strings.ToLower(field), f.word) })
-		if i < 0 {
-			return schema.GroupKind{}
+		if i >= 0 {
+			return fieldKinds[i].kind
 		}
-		return fieldKinds[i].kind
+		if field, isRef := strings.CutSuffix(field, "Ref"); isRef && field != "" { // imageRepositoryRef, for example
+			return schema.GroupKind{Group: group, Kind: strings.ToUpper(field[:1]) + field[1:]}
+		}
+		return schema.GroupKind{}
 	}
 	return schema.GroupKind{Group: groupIn(ref, kind, group), Kind: kind}
 }
@@ -193,17 +203,20 @@ func referenceIn(field string, value any) map[string]any {
 // missingSecretText is how controllers say that a Secret does not exist.
 var missingSecretText = regexp.MustCompile(`(?i)\bsecrets?(?: with name)? ["'\x60]?(?:[a-z0-9.-]+/)?([a-z0-9][a-z0-9.-]*)["'\x60]?,? (?:was |is |does )?not (?:found|exist)`)
 
-// certManagerNamespace has the Secrets of ClusterIssuers, unless an administrator chooses another:
+// certManagerNamespace has the Secrets of ClusterIssuers and the sources of Bundles, unless an administrator chooses another:
 // cert-manager.io/docs/configuration/issuers.
 const certManagerNamespace = "cert-manager"
 
 // missingSecrets returns what should create the Secrets that the text of the problem misses.
 func (q *inquiry) missingSecrets() []reference {
-	if q.namespace == "" {
-		return nil
-	}
 	namespace := q.namespace
 	u := q.custom()
+	if group := u.GroupVersionKind().Group; namespace == "" && (group == certificate.Group || group == bundle.Group) {
+		namespace = certManagerNamespace
+	}
+	if namespace == "" {
+		return nil
+	}
 	if issuer, _, _ := unstructured.NestedString(u.Object, "spec", "issuerRef", "kind"); issuer == "ClusterIssuer" {
 		namespace = certManagerNamespace
 	}

@@ -210,18 +210,26 @@ func (q *inquiry) fileServers() []reference {
 // scheduleLabel is on the Backups of a Schedule: velero.io/docs, pkg/apis/velero/v1/labels_annotations.go.
 const scheduleLabel = "velero.io/schedule-name"
 
-// lastBackup returns the latest Backup of a Schedule of Velero.
-func (q *inquiry) lastBackup() []reference {
+// repeated are types that create objects by a schedule. The last one shows how they are.
+var repeated = map[schema.GroupKind]schema.GroupKind{
+	backupSchedule: veleroBackup,
+	cronWorkflow:   {Group: cronWorkflow.Group, Kind: "Workflow"},
+	{Group: "postgresql.cnpg.io", Kind: "ScheduledBackup"}: {Group: "postgresql.cnpg.io", Kind: "Backup"},
+}
+
+// lastOf returns the latest object of a type that the target has created, or nil.
+func (q *inquiry) lastOf(kind schema.GroupKind) []reference {
 	var last client.Object
-	for _, o := range q.listOf(veleroBackup) {
-		if o.GetLabels()[scheduleLabel] == q.name && (last == nil || o.GetCreationTimestamp().After(last.GetCreationTimestamp().Time)) {
+	for _, o := range q.listOf(kind) {
+		ours := o.GetLabels()[scheduleLabel] == q.name || q.object != nil && metav1.IsControlledBy(o, q.object)
+		if ours && (last == nil || o.GetCreationTimestamp().After(last.GetCreationTimestamp().Time)) {
 			last = o
 		}
 	}
 	if last == nil {
 		return nil
 	}
-	return []reference{newReference(veleroBackup, q.namespace, last.GetName(), ", its last one,")}
+	return []reference{newReference(kind, q.namespace, last.GetName(), ", its last one,")}
 }
 
 // backupLocation returns where a Backup of Velero is kept.

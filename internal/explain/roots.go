@@ -139,6 +139,8 @@ func (w *within) admits(r reference) bool {
 	switch {
 	case w == nil, r.namespace == w.namespace && slices.Contains(w.kinds, r.kind):
 		return true
+	case r.kind == nodeKind: // the cause has what may be known of nodes; a name may not
+		return false
 	case w.outside != nil || w.count() != nil:
 		return false
 	}

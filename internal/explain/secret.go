@@ -18,7 +18,10 @@ import (
 	"github.com/bongsu-io/bongsu/pkg/diagnosis"
 )
 
-const kindSecret = "Secret"
+const (
+	kindSecret    = "Secret"
+	kindConfigMap = "ConfigMap"
+)
 
 // secrets are explained one by one only: an overview does not read them.
 var secrets = schema.GroupResource{Resource: "secrets"}

@@ -11,6 +11,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -150,8 +151,38 @@ func (q *inquiry) noPods(s *corev1.Service) endpoints {
 		e.owner = t.reference(q.namespace)
 	case readAll:
 		e.cause = noEndpoints(s, "no pod has the labels of its selector, "+selector.String()+q.nearMiss(s.Spec.Selector), "correct spec.selector, or the labels of the pods")
+		e.owner = q.operatedBy(s)
 	}
 	return e
+}
+
+// operatedBy returns the custom resource that a Service without pods belongs to, by its controller or by a label of
+// its selector, such as cnpg.io/cluster. It is nil if there is none.
+func (q *inquiry) operatedBy(s *corev1.Service) *reference {
+	const relation = ", to which it belongs,"
+	if owner := metav1.GetControllerOfNoCopy(s); owner != nil {
+		return &reference{kindOfOwner(owner), s.Namespace, owner.Name, relation, true}
+	}
+	groups, err := q.served.ServerGroups()
+	if err != nil {
+		return nil
+	}
+	for _, key := range slices.Sorted(maps.Keys(s.Spec.Selector)) {
+		_, kind, found := strings.Cut(key, "/")
+		if !found || kind == "" {
+			continue
+		}
+		for _, g := range groups.Groups {
+			named := schema.GroupKind{Group: g.Name, Kind: strings.ToUpper(kind[:1]) + kind[1:]}
+			if !isOfGroup(key, g.Name) {
+				continue
+			}
+			if _, err := q.client.RESTMapper().RESTMapping(named); err == nil {
+				return &reference{named, s.Namespace, s.Spec.Selector[key], relation, true}
+			}
+		}
+	}
+	return nil
 }
 
 func typeAndName(owner string) string {

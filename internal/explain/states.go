@@ -30,9 +30,10 @@ var (
 
 // The states that are meant to be, that are known to pass, and to be good.
 var (
-	stoppedState = regexp.MustCompile(`(?i)^(?:halted|hibernated|paused|released|stopped|suspended)$`)
-	waitingState = regexp.MustCompile(`(?i)^(?:pending|creating|provisioning|progressing|waiting|initializing|installing|updating|upgrading|processing|in ?progress|starting|false)$`)
-	goodState    = regexp.MustCompile(`(?i)^(?:active|available|bound|completed?|deployed|finished|healthy|ready|running|succeeded|success|true|valid)$`)
+	stoppedState  = regexp.MustCompile(`(?i)^(?:halted|hibernated|paused|released|stopped|suspended)$`)
+	stopCondition = regexp.MustCompile(`(?i)(?:^|/)(?:hibernat(?:ed|ion)|suspended|paused)$`)
+	waitingState  = regexp.MustCompile(`(?i)^(?:pending|creating|provisioning|progressing|waiting|initializing|installing|updating|upgrading|processing|in ?progress|starting|false)$`)
+	goodState     = regexp.MustCompile(`(?i)^(?:active|available|bound|completed?|deployed|finished|healthy|ready|running|succeeded|success|true|valid)$`)
 )
 
 // failureText matches a message about a state that is pending because an attempt has failed. The Challenges

@@ -23,6 +23,7 @@ var (
 	noConnection = regexp.MustCompile(`(?i)connection (?:refused|reset)|ECONNREFUSED|ECONNRESET|ETIMEDOUT|ENOTFOUND|EAI_AGAIN|no such host|(?:name|service) (?:or service )?not known|` +
 		`name resolution|name does not resolve|could not translate host|UnknownHost|no route to host|unreachable|timed? ?out|deadline exceeded|can(?:no|')t connect|(?:could not|cannot|failed to|unable to) (?:connect|resolve|reach)|waiting for`)
 	noName     = regexp.MustCompile(`(?i)name resolution|EAI_AGAIN|lookup .*i/o timeout|could not translate host|could not resolve`)
+	givesUp    = regexp.MustCompile(`(?i)\b(?:exiting|giving up|shutting down|aborting|will exit|quitting)\b`)
 	noAnswer   = regexp.MustCompile(`(?i)timed? ?out|ETIMEDOUT|deadline exceeded`)
 	otherError = regexp.MustCompile(`(?i)\b(?:error|fatal|panic|exception|traceback|failed|invalid|missing|denied|unauthorized)\b`)
 	hostName   = regexp.MustCompile(`[a-z0-9](?:[a-z0-9-]*[a-z0-9])?(?:\.[a-z0-9](?:[a-z0-9-]*[a-z0-9])?)*`)
@@ -59,6 +60,7 @@ func connectionErrors(lines []string) []string {
 		switch {
 		case noConnection.MatchString(line):
 			all = append(all, line)
+		case givesUp.MatchString(line): // because of an error above
 		case otherError.MatchString(line):
 			return all
 		}

@@ -150,13 +150,13 @@ func (q *inquiry) inherit(r reference, found *Explanation) {
 		root.root = causeKey(ProblemObject{Namespace: found.Namespace}, found.Cause)
 	}
 	x.Cause = &root
-	if len(found.Others) > 0 && len(x.Others) == 0 { // such as the last Warning, which can have the details
-		x.Others = slices.Clone(found.Others[:1])
+	if len(found.Others) > 0 { // such as the last Warning of the root, which can have the details
+		x.Others = append([]Cause{found.Others[0]}, x.Others...)
 	}
 	if x.State != Unknown {
 		x.State = Failing
 	}
-	if x.Log == nil {
+	if found.Log != nil { // what the root says, instead of what depends on it
 		x.Log = found.Log
 	}
 }

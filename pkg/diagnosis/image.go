@@ -247,6 +247,9 @@ var backOffPrefix = compile(`^Back-off pulling image "[^"]*"(?:: )?`)
 // pullPrefix precedes the error in other texts.
 var pullPrefix = compile(`^(?:ErrImagePull: |Failed to pull image "[^"]*": |Error: (?:ErrImagePull|ImagePullBackOff)$)`)
 
+// injected is the image of a gateway before Istio's injection: istio.io/docs/setup/additional-setup/gateway.
+const injected = "auto"
+
 // imageCause is the cause of a container whose image cannot be pulled.
 func (c *container) imageCause(reason, message string) Cause {
 	what := "the image of " + c.label()
@@ -258,6 +261,12 @@ func (c *container) imageCause(reason, message string) Cause {
 		return c.cause(reason, explanation{message: what + " has an invalid name", advice: "write it as REGISTRY/NAME:TAG in lower case"})
 	case ReasonErrImageNeverPull:
 		return c.cause(reason, explanation{message: what + " is not on the node, and imagePullPolicy is Never", advice: "set imagePullPolicy to IfNotPresent"})
+	}
+	if c.spec.Image == injected {
+		return c.cause(reason, explanation{
+			message: what + ` cannot be pulled: it stands for the image that Istio's injection sets, and the pod was not injected`,
+			advice:  "enable the injection for the namespace (label istio-injection or istio.io/rev) and for the pod, and create the pod again",
+		})
 	}
 	last := latestPull(c.events, c.name)
 	detail := pullError(message)

@@ -692,14 +692,20 @@ const maxBlamed = 3
 // missingObject matches what the kubelet writes about an object that a pod refers to.
 var missingObject = compile(`\b(secret|configmap) "([^"]+)" not found`)
 
-// missingIn returns the object whose absence a text reports.
+// missingKey matches the text about a key that an object does not have.
+var missingKey = compile(`couldn't find key \S+ in (Secret|ConfigMap) [^/\s]+/(\S+)`)
+
+// missingIn returns the object that does not exist, or lacks a key, as a text reports.
 func missingIn(text string) []Object {
 	m := missingObject.FindStringSubmatch(text)
+	if m == nil {
+		m = missingKey.FindStringSubmatch(text)
+	}
 	if m == nil {
 		return nil
 	}
 	kind := "Secret"
-	if m[1] == "configmap" {
+	if strings.EqualFold(m[1], "ConfigMap") {
 		kind = "ConfigMap"
 	}
 	return []Object{{kind, m[2]}}

@@ -351,11 +351,12 @@ func (v *view) pendingClaim(c *corev1.PersistentVolumeClaim, cause Cause) (Cause
 		return cause.withEvent(failed), true
 	}
 	if external := latest(events, "ExternalProvisioning"); external != nil {
-		cause.Advice = "wait for its provisioner"
+		driver := c.Annotations[provisionerAnnotation]
 		if m := provisioner.FindStringSubmatch(external.Note); m != nil {
-			cause.Advice += " " + line(m[1], maxName)
+			driver = m[1]
 		}
-		cause.Advice += "; if the problem persists, ask the cluster's administrator"
+		cause.Message += ofDriver(driver)
+		cause.Advice = "wait for the driver; if the problem persists, ask the cluster's administrator"
 		cause.startsUntil(c.CreationTimestamp.Add(provisionedAfter), v.Now)
 		return cause, true
 	}
@@ -364,8 +365,21 @@ func (v *view) pendingClaim(c *corev1.PersistentVolumeClaim, cause Cause) (Cause
 		cause.Advice = "correct volumeName, or ask the cluster's administrator whether this volume exists and is free"
 		return cause, true
 	}
+	cause.Message += ofDriver(c.Annotations[provisionerAnnotation])
 	cause.Advice = "no Event gives the reason; ask the cluster's administrator"
 	return cause, waits == nil && v.blocksScheduling(c.Name)
+}
+
+// provisionerAnnotation is the driver that should create the volume of a claim:
+// kubernetes/pkg/controller/volume/persistentvolume/pv_controller.go.
+const provisionerAnnotation = "volume.kubernetes.io/storage-provisioner"
+
+// ofDriver returns a clause about the driver that should create a volume.
+func ofDriver(name string) string {
+	if name == "" {
+		return ""
+	}
+	return " that driver " + line(name, maxName) + " should create"
 }
 
 // provisionedAfter is how long a provisioner usually needs.

@@ -39,7 +39,7 @@ func TestClaimCauses(t *testing.T) {
 		},
 		"external provisioner": {
 			Workload{Claims: pending, Events: []Event{claimEvent(5, "ExternalProvisioning", "Waiting for a volume to be created either by the external provisioner 'x' or manually by the system administrator.")}},
-			wantCause{reason: "ClaimPending", object: home, transient: true, sentence: `claim "home" waits for a volume: wait for its provisioner x; if the problem persists, ask the cluster's administrator`},
+			wantCause{reason: "ClaimPending", object: home, transient: true, sentence: `claim "home" waits for a volume that driver x should create: wait for the driver; if the problem persists, ask the cluster's administrator`},
 		},
 		"a volume of its choice": {
 			Workload{Claims: []*corev1.PersistentVolumeClaim{named}},

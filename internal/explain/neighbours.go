@@ -1,0 +1,196 @@
+package explain
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/bongsu-io/bongsu/pkg/diagnosis"
+)
+
+// unscheduled returns the pod of the cause, if it waits for a node, or nil.
+func (q *inquiry) unscheduled() *corev1.Pod {
+	if q.blaming == nil {
+		return nil
+	}
+	i := slices.IndexFunc(q.workload.Pods, func(p *corev1.Pod) bool { return p.Name == q.blaming.Object.Name && p.Spec.NodeName == "" })
+	if i < 0 {
+		return nil
+	}
+	return q.workload.Pods[i]
+}
+
+// beside returns the workloads whose pods must run where the pod of the cause runs, as its podAffinity says, and
+// that lack pods.
+func (q *inquiry) beside() []reference {
+	p := q.unscheduled()
+	if p == nil || !strings.Contains(q.problemText(), "match pod affinity rules") || p.Spec.Affinity == nil || p.Spec.Affinity.PodAffinity == nil {
+		return nil
+	}
+	var all []reference
+	for _, term := range p.Spec.Affinity.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution {
+		namespaces := term.Namespaces
+		if len(namespaces) == 0 {
+			namespaces = []string{p.Namespace}
+		}
+		for _, namespace := range namespaces {
+			for _, kind := range workloads[:3] {
+				for _, o := range q.listIn(namespace, kind) {
+					labels := templateLabels(o)
+					if _, complete := podsOf(o); !complete && len(all) < maxReferences && term.LabelSelector != nil && selects(term.LabelSelector, labels) && !metav1.IsControlledBy(p, o) {
+						all = append(all, reference{kind, namespace, o.GetName(), ", beside whose pods it must run,", true})
+					}
+				}
+			}
+		}
+	}
+	return all
+}
+
+// templateLabels returns the labels of the pods of a workload.
+func templateLabels(o client.Object) map[string]string {
+	switch o := o.(type) {
+	case *appsv1.Deployment:
+		return o.Spec.Template.Labels
+	case *appsv1.StatefulSet:
+		return o.Spec.Template.Labels
+	case *appsv1.DaemonSet:
+		return o.Spec.Template.Labels
+	}
+	return nil
+}
+
+// Claims that another pod has for itself, or that are being deleted as soon as no pod uses them.
+var (
+	usedAlone     = regexp.MustCompile(`ReadWriteOncePod`)
+	deletedClaim  = regexp.MustCompile(`claim "([a-z0-9.-]+)" that the pod mounts is being deleted`)
+	preemptedByID = regexp.MustCompile(`Preempted by pod ([0-9a-f-]{36}|[\w-]+) on node`)
+)
+
+// users returns the pods that keep the claim of the cause's pod from it. If they have no problem, the cause names
+// them.
+func (q *inquiry) users() []reference {
+	text := q.problemText()
+	deleted := deletedClaim.FindStringSubmatch(text)
+	if q.explanation.Cause == nil || q.blaming == nil || deleted == nil && !usedAlone.MatchString(text) {
+		return nil
+	}
+	own := slices.DeleteFunc(slices.Clone(q.workload.Pods), func(p *corev1.Pod) bool { return p.Spec.NodeName != "" })
+	var all []reference
+	var names []string
+	for _, o := range q.listOf(podKind) {
+		p, ok := o.(*corev1.Pod)
+		holds := ok && p.Spec.NodeName != "" && !ended(p) && slices.ContainsFunc(own, func(w *corev1.Pod) bool { return diagnosis.ShareClaim(p, w) })
+		if deleted != nil {
+			holds = ok && !ended(p) && p.Spec.NodeName != "" && slices.Contains(diagnosis.ClaimsOf(p), deleted[1])
+		}
+		if holds && len(all) < maxReferences {
+			all = append(all, newReference(podKind, q.namespace, p.Name, ", which uses the claim,"))
+			names = append(names, fmt.Sprintf("%q", p.Name))
+		}
+	}
+	if len(names) > 0 {
+		c := q.explanation.Cause
+		c.Message = shortLine(c.Message + "; it is used by pod " + strings.Join(names, ", "))
+		c.Advice = "end that pod, or use another claim"
+		if deleted != nil {
+			c.Advice = "end that pod; the claim is deleted then, and can be created again"
+		}
+	}
+	return all
+}
+
+// ended reports whether a pod uses nothing any more.
+func ended(p *corev1.Pod) bool {
+	return p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
+}
+
+// preempted adds to the cause of a pod without a node which pod has taken the place of the one before it, as an
+// Event of the scheduler says. It leads nowhere: that pod runs.
+func (q *inquiry) preempted() []reference {
+	p := q.unscheduled()
+	if p == nil || q.explanation.Cause == nil {
+		return nil
+	}
+	owner := metav1.GetControllerOfNoCopy(p)
+	if owner == nil {
+		return nil
+	}
+	var list corev1.EventList
+	uid := ""
+	q.list("events", &list, func() {
+		for i := range list.Items {
+			e := &list.Items[i]
+			if e.Reason == diagnosis.ReasonPreempted && e.InvolvedObject.Kind == kindPod && strings.HasPrefix(e.InvolvedObject.Name, owner.Name+"-") {
+				if m := preemptedByID.FindStringSubmatch(e.Message); m != nil {
+					uid = m[1]
+				}
+			}
+		}
+	}, client.InNamespace(q.namespace), client.MatchingFields{"involvedObject.kind": kindPod})
+	if uid == "" {
+		return nil
+	}
+	by := "a pod of a higher priority"
+	for _, o := range q.listIn("", podKind) {
+		if other, ok := o.(*corev1.Pod); ok && string(other.UID) == uid {
+			by = fmt.Sprintf("pod %q of namespace %q", other.Name, other.Namespace)
+			if other.Spec.PriorityClassName != "" {
+				by += fmt.Sprintf(", whose PriorityClass %q is higher", other.Spec.PriorityClassName)
+			}
+		}
+	}
+	c := q.explanation.Cause
+	c.Message = shortLine(c.Message + "; the scheduler ended the pod before it (preempted) to make room for " + by)
+	c.Advice = "request less, use a PriorityClass that is as high, or ask for more nodes"
+	return nil
+}
+
+// registry returns what serves images from within the cluster, if the registry of the cause does not answer.
+func (q *inquiry) registry() []reference {
+	c := q.blaming
+	if c == nil || c.Reason != diagnosis.ReasonErrImagePull && c.Reason != diagnosis.ReasonImagePullBackOff || !noRegistry.MatchString(q.problemText()) {
+		return nil
+	}
+	i := slices.IndexFunc(q.workload.Pods, func(p *corev1.Pod) bool { return p.Name == c.Object.Name })
+	if i < 0 {
+		return nil
+	}
+	spec := q.workload.Pods[i].Spec
+	var all []reference
+	for _, container := range slices.Concat(spec.InitContainers, spec.Containers) {
+		host, _, found := strings.Cut(container.Image, "/")
+		host, _, _ = strings.Cut(host, ":")
+		if !found || container.Name != c.Container || !strings.ContainsAny(host, ".") {
+			continue
+		}
+		const relation = ", which is the registry,"
+		if s := q.serviceAt(host); s != nil {
+			all = append(all, reference{serviceKind, s.Namespace, s.Name, relation, true})
+		}
+		all = append(all, q.ingressesOf(host, relation)...)
+	}
+	return all
+}
+
+// noRegistry is how the diagnosis says that a registry does not answer, or not as it should.
+var noRegistry = regexp.MustCompile(`the registry cannot be reached|the registry, or a proxy before it, answers with an error|gives no valid answer`)
+
+// ingressesOf returns the Ingresses for a host.
+func (q *inquiry) ingressesOf(host, relation string) []reference {
+	var all []reference
+	for _, o := range q.listIn("", ingressKind) {
+		if i, ok := o.(*networkingv1.Ingress); ok && len(all) < maxReferences &&
+			slices.ContainsFunc(i.Spec.Rules, func(r networkingv1.IngressRule) bool { return r.Host == host }) {
+			all = append(all, newReference(ingressKind, i.Namespace, i.Name, relation))
+		}
+	}
+	return all
+}

@@ -1,0 +1,154 @@
+package explain
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// denial matches how the API server refuses a request of a ServiceAccount:
+// apiserver/pkg/endpoints/handlers/responsewriters/errors.go.
+var denial = regexp.MustCompile(`User "system:serviceaccount:([a-z0-9-]+):([a-z0-9.-]+)" cannot (\w+) resource "([\w./-]+)" in API group "([\w.-]*)"(?: in the namespace "([a-z0-9-]+)")?`)
+
+// request is a request that was refused.
+type request struct {
+	accountNamespace, account string
+	verb, resource, group     string
+	namespace                 string // of the objects, empty for the whole cluster
+}
+
+// denied adds to the cause why a ServiceAccount may not do what the message or the log says. It leads nowhere.
+func (q *inquiry) denied() []reference {
+	x := &q.explanation
+	if x.Cause == nil {
+		return nil
+	}
+	m := denial.FindStringSubmatch(q.allText())
+	if m == nil && x.Log != nil {
+		for _, line := range slices.Backward(x.Log.Lines) {
+			if m = denial.FindStringSubmatch(line); m != nil {
+				break
+			}
+		}
+	}
+	if m == nil {
+		return nil
+	}
+	r := request{m[1], m[2], m[3], m[4], m[5], m[6]}
+	if why, advice := q.whyDenied(r); why != "" {
+		x.Cause.Message = shortLine(x.Cause.Message + "; " + why)
+		x.Cause.Advice, x.Cause.Passing = advice, false
+	}
+	return nil
+}
+
+// binding is what RoleBindings and ClusterRoleBindings have in common.
+type binding struct {
+	kind, name, namespace string
+	role                  rbacv1.RoleRef
+	subjects              []rbacv1.Subject
+}
+
+// String returns the kind and the quoted name.
+func (b *binding) String() string { return fmt.Sprintf("%s %q", b.kind, b.name) }
+
+// whyDenied returns why the bindings do not allow a request, and what to do. It is empty if they allow it, or if they
+// cannot be read.
+func (q *inquiry) whyDenied(r request) (why, advice string) {
+	bindings, complete := q.bindings(r.namespace)
+	own := fmt.Sprintf("ServiceAccount %q of namespace %q", r.account, r.accountNamespace)
+	request := fmt.Sprintf("%s %s", r.verb, r.resource)
+	for i := range bindings {
+		b := &bindings[i]
+		if !slices.ContainsFunc(b.subjects, r.isSubject) {
+			continue
+		}
+		rules, err := q.rulesOf(b)
+		switch {
+		case apierrors.IsNotFound(err):
+			why = fmt.Sprintf("%s binds %s to %s %q, which does not exist", b, own, b.role.Kind, b.role.Name)
+			advice = fmt.Sprintf("create %s %q, or correct the binding", b.role.Kind, b.role.Name)
+		case err != nil:
+			q.unread("roles", "get them", err)
+			return "", ""
+		case slices.ContainsFunc(rules, r.isAllowedBy):
+			return "", ""
+		case why == "":
+			why = fmt.Sprintf("%s, which %s binds %s to, does not allow to %s", fmt.Sprintf("%s %q", b.role.Kind, b.role.Name), b, own, request)
+			advice = "add a rule to the role"
+		}
+	}
+	if why != "" || len(bindings) == 0 && !complete {
+		return why, advice
+	}
+	for i := range bindings {
+		b := &bindings[i]
+		for _, s := range b.subjects {
+			if s.Kind == rbacv1.ServiceAccountKind && s.Name == r.account && s.Namespace != r.accountNamespace {
+				return fmt.Sprintf("%s names ServiceAccount %q of namespace %q, not %s", b, s.Name, s.Namespace, own),
+					"correct the namespace of the subject"
+			}
+		}
+	}
+	if !complete {
+		return "", ""
+	}
+	return fmt.Sprintf("no binding allows %s to %s", own, request), "create a Role with this rule, and a RoleBinding"
+}
+
+// isSubject reports whether a binding is for the ServiceAccount.
+func (r *request) isSubject(s rbacv1.Subject) bool {
+	switch s.Kind {
+	case rbacv1.ServiceAccountKind:
+		return s.Name == r.account && s.Namespace == r.accountNamespace
+	case rbacv1.GroupKind:
+		return s.Name == "system:serviceaccounts" || s.Name == "system:serviceaccounts:"+r.accountNamespace || s.Name == "system:authenticated"
+	}
+	return s.Name == "system:serviceaccount:"+r.accountNamespace+":"+r.account
+}
+
+// isAllowedBy reports whether a rule may allow the request.
+func (r *request) isAllowedBy(rule rbacv1.PolicyRule) bool {
+	has := func(values []string, value string) bool {
+		return slices.Contains(values, value) || slices.Contains(values, "*")
+	}
+	return has(rule.Verbs, r.verb) && has(rule.APIGroups, r.group) && has(rule.Resources, r.resource)
+}
+
+// bindings returns the bindings that can allow requests in a namespace, and whether all could be read.
+func (q *inquiry) bindings(namespace string) (all []binding, complete bool) {
+	complete = true
+	if namespace != "" {
+		var list rbacv1.RoleBindingList
+		complete = q.list("rolebindings.rbac.authorization.k8s.io", &list, func() {
+			for i := range list.Items {
+				b := &list.Items[i]
+				all = append(all, binding{"RoleBinding", b.Name, b.Namespace, b.RoleRef, b.Subjects})
+			}
+		}, client.InNamespace(namespace))
+	}
+	var list rbacv1.ClusterRoleBindingList
+	ofCluster := q.list("clusterrolebindings.rbac.authorization.k8s.io", &list, func() {
+		for i := range list.Items {
+			b := &list.Items[i]
+			all = append(all, binding{"ClusterRoleBinding", b.Name, "", b.RoleRef, b.Subjects})
+		}
+	})
+	return all, complete && ofCluster
+}
+
+// rulesOf returns the rules of the role that a binding refers to.
+func (q *inquiry) rulesOf(b *binding) ([]rbacv1.PolicyRule, error) {
+	if b.role.Kind == "Role" {
+		role := &rbacv1.Role{}
+		err := q.objects.Get(q.ctx, client.ObjectKey{Namespace: b.namespace, Name: b.role.Name}, role)
+		return role.Rules, err
+	}
+	role := &rbacv1.ClusterRole{}
+	err := q.objects.Get(q.ctx, client.ObjectKey{Name: b.role.Name}, role)
+	return role.Rules, err
+}

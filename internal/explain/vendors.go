@@ -1,0 +1,280 @@
+package explain
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/bongsu-io/bongsu/pkg/diagnosis"
+)
+
+// istioGroup is the API group of Istio's routes: istio.io/docs/reference/config/networking.
+const istioGroup = "networking.istio.io"
+
+// Packages of Crossplane, whose pods have a label with their name: docs.crossplane.io.
+var (
+	crossplaneFunction = schema.GroupKind{Group: "pkg.crossplane.io", Kind: "Function"}
+	crossplaneProvider = schema.GroupKind{Group: "pkg.crossplane.io", Kind: "Provider"}
+)
+
+// packaged returns the workloads of a package of Crossplane.
+func (q *inquiry) packaged() []reference {
+	return q.failingWorkloads(", which runs it,", func(o client.Object, _ *corev1.PodSpec) bool {
+		labels := o.GetLabels()
+		return labels["pkg.crossplane.io/function"] == q.name || labels["pkg.crossplane.io/provider"] == q.name
+	})
+}
+
+// objectInText is how controllers name objects of the cluster that they need, with the type.
+var objectInText = []struct {
+	text *regexp.Regexp
+	kind schema.GroupKind
+}{
+	{regexp.MustCompile(`cannot run Function "([a-z0-9.-]+)"`), crossplaneFunction},
+}
+
+// textual returns the objects of the cluster that the text of the problem names with their type.
+func (q *inquiry) textual() []reference {
+	var all []reference
+	for _, o := range objectInText {
+		for _, m := range o.text.FindAllStringSubmatch(q.allText(), maxReferences) {
+			all = append(all, newReference(o.kind, "", m[1], ", which it needs,"))
+		}
+	}
+	if m := unknownPlugin.FindStringSubmatch(q.allText()); m != nil {
+		for _, o := range q.listIn("", serviceKind) {
+			if o.GetLabels()["cnpg.io/pluginName"] == m[1] {
+				all = append(all, reference{serviceKind, o.GetNamespace(), o.GetName(), ", which is the plugin,", true})
+			}
+		}
+	}
+	return all
+}
+
+// unknownPlugin is how CloudNativePG says that a plugin does not answer: cloudnative-pg.io/documentation, CNPG-I.
+var unknownPlugin = regexp.MustCompile(`(?i)unknown plugin: '([\w.-]+)'`)
+
+// istioRoute returns the gateways and the Services of a VirtualService. It has no status.
+func (q *inquiry) istioRoute() []reference {
+	u := q.object.(*unstructured.Unstructured) //nolint:forcetypeassert // it is one without rules of its own
+	gateways, _, _ := unstructured.NestedStringSlice(u.Object, "spec", "gateways")
+	var all []reference
+	for _, g := range gateways[:min(len(gateways), maxReferences)] {
+		namespace, name, found := strings.Cut(g, "/")
+		if !found {
+			namespace, name = q.namespace, g
+		}
+		if name != "mesh" {
+			all = append(all, newReference(istioGateway, namespace, name, ", through which requests come,"))
+		}
+	}
+	for _, protocol := range []string{"http", "tls", "tcp"} {
+		routes, _, _ := unstructured.NestedSlice(u.Object, "spec", protocol)
+		eachHost(routes, func(host string) {
+			if s := q.serviceAt(host); s != nil && len(all) < 2*maxReferences {
+				all = append(all, reference{serviceKind, s.Namespace, s.Name, ", to which it sends requests,", false})
+			}
+		})
+	}
+	return all
+}
+
+// eachHost calls visit for the host of each destination in the routes of a VirtualService.
+func eachHost(routes []any, visit func(string)) {
+	for _, r := range routes {
+		fields, _ := r.(map[string]any)
+		destinations, _, _ := unstructured.NestedSlice(fields, "route")
+		for _, d := range destinations {
+			fields, _ := d.(map[string]any)
+			weight, isSet, _ := unstructured.NestedInt64(fields, "weight")
+			if host, _, _ := unstructured.NestedString(fields, "destination", "host"); host != "" && (weight > 0 || !isSet) {
+				visit(host)
+			}
+		}
+	}
+}
+
+// gatewayPods returns the workloads whose pods a Gateway of Istio selects.
+func (q *inquiry) gatewayPods() []reference {
+	selector, _, _ := unstructured.NestedStringMap(q.custom().Object, "spec", "selector")
+	if len(selector) == 0 {
+		return nil
+	}
+	return q.failingWorkloads(", which serves it,", func(o client.Object, _ *corev1.PodSpec) bool {
+		return selects(&metav1.LabelSelector{MatchLabels: selector}, templateLabels(o))
+	})
+}
+
+// remoteSecrets returns what should create the Secrets that an ExternalSecret reads from a namespace of the cluster:
+// external-secrets.io, provider kubernetes.
+func (q *inquiry) remoteSecrets() []reference {
+	u := q.custom()
+	name, _, _ := unstructured.NestedString(u.Object, "spec", "secretStoreRef", "name")
+	kind, _, _ := unstructured.NestedString(u.Object, "spec", "secretStoreRef", "kind")
+	store := &unstructured.Unstructured{}
+	mapping, err := q.client.RESTMapper().RESTMapping(schema.GroupKind{Group: externalSecret.Group, Kind: kind})
+	if err != nil || !strings.Contains(q.allText(), "Secret does not exist") {
+		return nil
+	}
+	store.SetGroupVersionKind(mapping.GroupVersionKind)
+	key := client.ObjectKey{Namespace: q.namespace, Name: name}
+	if mapping.Scope.Name() == meta.RESTScopeNameRoot {
+		key.Namespace = ""
+	}
+	if err := q.objects.Get(q.ctx, key, store); err != nil {
+		if !apierrors.IsNotFound(err) {
+			q.unread(mapping.Resource.GroupResource().String(), "get them", err)
+		}
+		return nil
+	}
+	namespace, _, _ := unstructured.NestedString(store.Object, "spec", "provider", "kubernetes", "remoteNamespace")
+	if namespace == "" {
+		return nil
+	}
+	items, _, _ := unstructured.NestedSlice(u.Object, "spec", "data")
+	var all []reference
+	for _, item := range items[:min(len(items), maxReferences)] {
+		fields, _ := item.(map[string]any)
+		if secret, _, _ := unstructured.NestedString(fields, "remoteRef", "key"); secret != "" {
+			all = append(all, q.missingSecret(namespace, secret)...)
+		}
+	}
+	return all
+}
+
+// strimziCluster adds a cause if the cluster that an object of Strimzi belongs to does not exist. Then, no operator
+// writes its status: strimzi.io/docs.
+func (q *inquiry) strimziCluster(u *unstructured.Unstructured) {
+	const label = "strimzi.io/cluster"
+	kind, name := u.GroupVersionKind().GroupKind(), u.GetLabels()[label]
+	if kind.Group != strimziGroup || name == "" || u.Object["status"] != nil {
+		return
+	}
+	of := schema.GroupKind{Group: strimziGroup, Kind: "Kafka"}
+	if kind.Kind == "KafkaConnector" {
+		of.Kind = "KafkaConnect"
+	}
+	if slices.ContainsFunc(q.listOf(of), func(o client.Object) bool { return o.GetName() == name }) || !q.wasRead(of) {
+		return
+	}
+	q.explanation.State = Waiting
+	q.workload.Known = append(q.workload.Known, diagnosis.Cause{
+		Reason: of.Kind + "NotFound", Object: diagnosis.Object{Kind: kind.Kind, Name: u.GetName()},
+		Message: fmt.Sprintf("its label %s names %s %q, which does not exist in the namespace", label, of.Kind, name), Advice: "correct the label",
+	})
+}
+
+// wasRead reports whether nothing prevented a list of a type.
+func (q *inquiry) wasRead(kind schema.GroupKind) bool {
+	return !slices.ContainsFunc(q.explanation.NotChecked, func(n NotChecked) bool {
+		return strings.Contains(strings.ToLower(n.What), strings.ToLower(kind.Kind))
+	})
+}
+
+// expiredText is how programs say that a certificate is out of date.
+var expiredText = regexp.MustCompile(`(?i)certificate (?:has )?expired|expired certificate|certificate has expired or is not yet valid|CERT_HAS_EXPIRED`)
+
+// reflects is the annotation of a copy that reflector writes: github.com/emberstack/kubernetes-reflector.
+const reflects = "reflector.v1.k8s.emberstack.com/reflects"
+
+// expired returns what should renew the certificates in the Secrets of the pod whose log says that one has expired.
+func (q *inquiry) expired() []reference {
+	if q.explanation.Log == nil || !slices.ContainsFunc(q.explanation.Log.Lines, expiredText.MatchString) {
+		return nil
+	}
+	p := q.loggedPod()
+	if p == nil {
+		return nil
+	}
+	var all []reference
+	for _, v := range p.Spec.Volumes {
+		if v.Secret == nil || len(all) >= maxReferences {
+			continue
+		}
+		all = append(all, q.makersOf(p.Namespace, v.Secret.SecretName)...)
+		secret := metav1.PartialObjectMetadata{}
+		secret.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind(kindSecret))
+		err := q.objects.Get(q.ctx, client.ObjectKey{Namespace: p.Namespace, Name: v.Secret.SecretName}, &secret)
+		if source := secret.Annotations[reflects]; err == nil && source != "" {
+			all = append(all, q.failingWorkloads(fmt.Sprintf(", which copies Secret %q from %q,", v.Secret.SecretName, source), func(o client.Object, _ *corev1.PodSpec) bool {
+				return o.GetName() == "reflector"
+			})...)
+		}
+	}
+	return all
+}
+
+// skewed is how services say that the clock of a client is wrong.
+var skewed = regexp.MustCompile(`(?i)RequestTimeTooSkewed|clock skew|difference between the request time and the (?:current|server) time`)
+
+// clock returns the node of the pod whose log says that its clock is wrong.
+func (q *inquiry) wrongClock() []reference {
+	if q.explanation.Log == nil || !slices.ContainsFunc(q.explanation.Log.Lines, skewed.MatchString) {
+		return nil
+	}
+	p := q.loggedPod()
+	if p == nil || p.Spec.NodeName == "" {
+		return nil
+	}
+	if c := q.explanation.Cause; c != nil {
+		c.Message = shortLine(fmt.Sprintf("%s; its log says that the clock of its node, %q, is wrong", c.Message, p.Spec.NodeName))
+		c.Advice = "ask the cluster's administrator to check the time of the node"
+	}
+	return []reference{newReference(nodeKind, "", p.Spec.NodeName, ", whose clock it uses,")}
+}
+
+// countedText is how the diagnosis names a quota of the number of objects.
+var countedText = regexp.MustCompile(`\bcount/([a-z]+(?:\.[a-z0-9.-]+)?): requested`)
+
+// counted adds to the cause which object has created most of the objects that a quota counts. It leads nowhere.
+func (q *inquiry) counted() []reference {
+	m := countedText.FindStringSubmatch(q.problemText())
+	if m == nil || q.explanation.Cause == nil {
+		return nil
+	}
+	kind, err := q.client.RESTMapper().KindFor(schema.ParseGroupResource(m[1]).WithVersion(""))
+	if err != nil {
+		return nil
+	}
+	users := map[string]int{}
+	most := ""
+	for _, o := range q.listOf(kind.GroupKind()) {
+		if owner := metav1.GetControllerOfNoCopy(o); owner != nil {
+			key := fmt.Sprintf("%s %q", owner.Kind, owner.Name)
+			if users[key]++; users[key] > users[most] || users[key] == users[most] && key < most {
+				most = key
+			}
+		}
+	}
+	if users[most] > 1 {
+		c := q.explanation.Cause
+		c.Message = shortLine(fmt.Sprintf("%s; %d of them belong to %s", c.Message, users[most], most))
+	}
+	return nil
+}
+
+// longhornVolume is the state of a volume of Longhorn, which has the name of the volume's handle: longhorn.io/docs.
+var longhornVolume = schema.GroupKind{Group: "longhorn.io", Kind: "Volume"}
+
+// replicas returns the volumes of Longhorn that a pod waits for.
+func (q *inquiry) longhorn() []reference {
+	if q.blaming == nil || q.blaming.Reason != diagnosis.ReasonFailedAttachVolume && q.blaming.Reason != diagnosis.ReasonFailedMount {
+		return nil
+	}
+	var all []reference
+	for _, o := range q.listIn("", longhornVolume) {
+		if slices.ContainsFunc(q.workload.Claims, func(c *corev1.PersistentVolumeClaim) bool { return c.Spec.VolumeName == o.GetName() }) {
+			all = append(all, newReference(longhornVolume, o.GetNamespace(), o.GetName(), ", which is its volume,"))
+		}
+	}
+	return all[:min(len(all), maxReferences)]
+}
