@@ -128,6 +128,7 @@ func (q *inquiry) routed(u *unstructured.Unstructured) {
 	if kind.Group != gatewayGroup || !strings.HasSuffix(kind.Kind, "Route") || q.explanation.State != Running {
 		return
 	}
+	q.next = append(q.next, q.gateways(u)...)
 	rules, _, _ := unstructured.NestedSlice(u.Object, "spec", "rules")
 	read := 0
 	for i, rule := range rules {
@@ -151,6 +152,42 @@ func (q *inquiry) routed(u *unstructured.Unstructured) {
 	if len(q.workload.Known)+len(q.workload.Pods) > 0 {
 		q.explanation.State = Waiting
 	}
+}
+
+// gateways returns the Gateways of a route that have a problem themselves. That of a listener can be about other routes.
+func (q *inquiry) gateways(route *unstructured.Unstructured) []reference {
+	parents, _, _ := unstructured.NestedSlice(route.Object, "spec", "parentRefs")
+	var all []reference
+	for _, p := range parents[:min(len(parents), maxReferences)] {
+		ref, _ := p.(map[string]any)
+		name, _ := ref["name"].(string)
+		namespace, _ := ref["namespace"].(string)
+		namespace = cmp.Or(namespace, q.namespace)
+		for _, o := range q.listIn(namespace, gateway) {
+			if kindIn("parentRefs", ref, gatewayGroup) == gateway && o.GetName() == name && slices.ContainsFunc(conditionsIn(contentOf(o)["status"], ""), isBad) {
+				all = append(all, newReference(gateway, namespace, name, ", through which requests come,"))
+			}
+		}
+	}
+	return all
+}
+
+// gatewayNames are the labels of the Service of a Gateway with its name: gateway-api.sigs.k8s.io/geps/gep-1762, and
+// gateway.envoyproxy.io.
+var gatewayNames = []string{"gateway.networking.k8s.io/gateway-name", "gateway.envoyproxy.io/owning-gateway-name"}
+
+// gatewayServices returns the Services at which a Gateway without an address gets requests.
+func (q *inquiry) gatewayServices() []reference {
+	if !strings.Contains(q.problemText(), "address") {
+		return nil
+	}
+	var all []reference
+	for _, o := range q.listIn("", serviceKind) {
+		if slices.ContainsFunc(gatewayNames, func(label string) bool { return o.GetLabels()[label] == q.name }) && len(all) < maxReferences {
+			all = append(all, newReference(serviceKind, o.GetNamespace(), o.GetName(), ", which gets its requests,"))
+		}
+	}
+	return all
 }
 
 // ownConditions explains the alarms, receivers, shares and grants of Bongsu. Their conditions say
@@ -185,9 +222,13 @@ func (q *inquiry) byStatus(kind schema.GroupVersionKind, u *unstructured.Unstruc
 	states, bad := statesOf(u), badConditions(u, conditions)
 	usual := slices.ContainsFunc(conditions, isConventional)
 	stopped := slices.IndexFunc(states, func(f stateField) bool { return stoppedState.MatchString(f.value) })
+	off := slices.IndexFunc(conditions, func(c metav1.Condition) bool {
+		return c.Status == metav1.ConditionTrue && stopCondition.MatchString(c.Type)
+	})
 	if usual && (stopped < 0 || len(bad) == 0) {
 		states, stopped = nil, -1 // they can be older than the conditions
-	} else if stopped >= 0 { // what is stopped is not ready, but it can have failed
+	}
+	if stopped >= 0 || off >= 0 { // what is stopped is not ready, but it can have failed
 		bad = slices.DeleteFunc(bad, func(c metav1.Condition) bool { return wantedStatus[c.Type] == metav1.ConditionTrue })
 	}
 	var causes []diagnosis.Cause
@@ -198,9 +239,6 @@ func (q *inquiry) byStatus(kind schema.GroupVersionKind, u *unstructured.Unstruc
 		causes = badStates(object, u, states)
 	}
 	state, summary := plainState(kind, u, conditions, states)
-	off := slices.IndexFunc(conditions, func(c metav1.Condition) bool {
-		return c.Status == metav1.ConditionTrue && stopCondition.MatchString(c.Type)
-	})
 	switch {
 	case len(causes) > 0:
 		summary, _, _ = strings.Cut(causes[0].Message, ": ")
@@ -217,6 +255,8 @@ func (q *inquiry) byStatus(kind schema.GroupVersionKind, u *unstructured.Unstruc
 	}
 	if q.explanation.State == Waiting || q.explanation.State == Unknown {
 		q.lastWarning(kind.Kind, u, time.Time{})
+	} else if q.explanation.State == Running && u.Object["status"] == nil && isCustom(kind) {
+		q.withoutStatus(kind.Kind, u)
 	}
 	if len(q.workload.Known) == 0 {
 		q.limitWait(pendingSince(u, conditions), objectReadyAfter)
@@ -322,10 +362,23 @@ func plainState(kind schema.GroupVersionKind, u *unstructured.Unstructured, cond
 		return Waiting, "it is neither approved nor denied; kubectl certificate approve " + u.GetName()
 	case kind.Group == gatewayGroup && strings.HasSuffix(kind.Kind, "Route"):
 		return Waiting, "no controller has answered it: check that the objects in spec.parentRefs exist"
-	case len(fields) > 0 && strings.Contains(kind.Group, ".") && !strings.HasSuffix(kind.Group, ".k8s.io"):
+	case len(fields) > 0 && isCustom(kind):
 		return Unknown, "its status follows no known convention"
 	}
 	return Running, "it exists; it reports no conditions"
+}
+
+// withoutStatus looks for a recent Warning of an object that has no status: nothing else can say that it fails.
+func (q *inquiry) withoutStatus(kind string, u *unstructured.Unstructured) {
+	q.lastWarning(kind, u, q.clock.Now().Add(-warningMaxAge))
+	if len(q.workload.Known) > 0 {
+		q.explanation.State = Unknown
+	}
+}
+
+// isCustom reports whether a type is not one of Kubernetes.
+func isCustom(kind schema.GroupVersionKind) bool {
+	return strings.Contains(kind.Group, ".") && !strings.HasSuffix(kind.Group, ".k8s.io")
 }
 
 // signingRequest is a request for a certificate. A person or a controller approves or denies it, in a
@@ -334,6 +387,8 @@ var signingRequest = schema.GroupKind{Group: "certificates.k8s.io", Kind: "Certi
 
 // gatewayGroup is the group of gateway-api/apis/v1.
 const gatewayGroup = "gateway.networking.k8s.io"
+
+var gateway = schema.GroupKind{Group: gatewayGroup, Kind: "Gateway"}
 
 // isConventional reports whether the type of a condition says which status is good.
 func isConventional(c metav1.Condition) bool {

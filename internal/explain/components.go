@@ -32,6 +32,8 @@ var components = []component{
 	{regexp.MustCompile(`\bnode\.cloudprovider\.kubernetes\.io/uninitialized\b`), regexp.MustCompile(`cloud-controller-manager`), schema.GroupKind{}, ", which removes the taint,"},
 	{regexp.MustCompile(`\bnode\.cilium\.io/agent-not-ready\b`), regexp.MustCompile(`^cilium$`), workloads[2], ", which removes the taint,"},
 	{regexp.MustCompile(`\bcni\.istio\.io/not-ready\b`), regexp.MustCompile(`^istio-cni`), workloads[2], ", which removes the taint,"},
+	{regexp.MustCompile(`\bno node offers nvidia\.com/`), regexp.MustCompile(`nvidia.*driver`), workloads[2], ", which installs the driver,"},
+	{regexp.MustCompile(`before the CNI plugin of Istio was ready`), regexp.MustCompile(`^istio-cni`), workloads[2], ", which is the plugin,"},
 	{regexp.MustCompile(`\bno node offers nvidia\.com/`), regexp.MustCompile(`nvidia.*device-plugin`), workloads[2], ", which offers GPUs,"},
 	{regexp.MustCompile(`\bno node offers amd\.com/`), regexp.MustCompile(`amd.*device-plugin`), workloads[2], ", which offers GPUs,"},
 	{regexp.MustCompile(`\bprovider "([\w-]+)" of the external secret store does not run`), regexp.MustCompile(`csi.*provider|provider.*csi`), workloads[2], ", which is the provider,"},
@@ -215,7 +217,7 @@ func (q *inquiry) ingressController(i *networkingv1.Ingress, classes []networkin
 		}
 		return c.Annotations[networkingv1.AnnotationIsDefaultIngressClass] == "true"
 	})
-	if at < 0 || len(i.Status.LoadBalancer.Ingress) > 0 || q.logs == nil {
+	if at < 0 || len(i.Status.LoadBalancer.Ingress) > 0 {
 		return nil
 	}
 	controller := classes[at].Spec.Controller

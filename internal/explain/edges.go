@@ -103,6 +103,7 @@ var edges = []edge{
 	{application, (*inquiry).applied},
 	{crossplaneFunction, (*inquiry).packaged},
 	{crossplaneProvider, (*inquiry).packaged},
+	{gateway, (*inquiry).gatewayServices},
 	{istioGateway, (*inquiry).gatewayPods},
 	{externalSecret, (*inquiry).remoteSecrets},
 	{helmRelease, (*inquiry).hooks},
@@ -144,6 +145,7 @@ var leads = []func(*inquiry) []reference{
 	(*inquiry).users,       // pods that use a claim
 	(*inquiry).preempted,   // pods of a higher priority
 	(*inquiry).registry,    // registries in the cluster
+	(*inquiry).credentials, // what makes the Secrets for images
 	(*inquiry).expired,     // what should renew a certificate
 	(*inquiry).wrongClock,  // the node whose clock is wrong
 	(*inquiry).counted,     // who uses up a quota of objects

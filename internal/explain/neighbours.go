@@ -41,13 +41,21 @@ func (q *inquiry) beside() []reference {
 			namespaces = []string{p.Namespace}
 		}
 		for _, namespace := range namespaces {
-			for _, kind := range workloads[:3] {
-				for _, o := range q.listIn(namespace, kind) {
-					labels := templateLabels(o)
-					if _, complete := podsOf(o); !complete && len(all) < maxReferences && term.LabelSelector != nil && selects(term.LabelSelector, labels) && !metav1.IsControlledBy(p, o) {
-						all = append(all, reference{kind, namespace, o.GetName(), ", beside whose pods it must run,", true})
-					}
-				}
+			all = append(all, q.incomplete(namespace, term.LabelSelector, p)...)
+		}
+	}
+	return all
+}
+
+// incomplete returns the workloads of a namespace that lack pods which the selector selects, except that of a pod.
+func (q *inquiry) incomplete(namespace string, selector *metav1.LabelSelector, except *corev1.Pod) []reference {
+	var all []reference
+	for _, kind := range workloads[:3] {
+		for _, o := range q.listIn(namespace, kind) {
+			_, complete := podsOf(o)
+			wanted := !complete && selector != nil && selects(selector, templateLabels(o)) && !metav1.IsControlledBy(except, o)
+			if wanted && len(all) < maxReferences {
+				all = append(all, reference{kind, namespace, o.GetName(), ", beside whose pods it must run,", true})
 			}
 		}
 	}
@@ -112,29 +120,14 @@ func ended(p *corev1.Pod) bool {
 	return p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
 }
 
-// preempted adds to the cause of a pod without a node which pod has taken the place of the one before it, as an
-// Event of the scheduler says. It leads nowhere: that pod runs.
+// preempted adds to the cause for which pod the scheduler ended the one before, as its Event says. It leads
+// nowhere: that pod runs.
 func (q *inquiry) preempted() []reference {
 	p := q.unscheduled()
 	if p == nil || q.explanation.Cause == nil {
 		return nil
 	}
-	owner := metav1.GetControllerOfNoCopy(p)
-	if owner == nil {
-		return nil
-	}
-	var list corev1.EventList
-	uid := ""
-	q.list("events", &list, func() {
-		for i := range list.Items {
-			e := &list.Items[i]
-			if e.Reason == diagnosis.ReasonPreempted && e.InvolvedObject.Kind == kindPod && strings.HasPrefix(e.InvolvedObject.Name, owner.Name+"-") {
-				if m := preemptedByID.FindStringSubmatch(e.Message); m != nil {
-					uid = m[1]
-				}
-			}
-		}
-	}, client.InNamespace(q.namespace), client.MatchingFields{"involvedObject.kind": kindPod})
+	uid := q.preemptorOf(p)
 	if uid == "" {
 		return nil
 	}
@@ -151,6 +144,46 @@ func (q *inquiry) preempted() []reference {
 	c.Message = shortLine(c.Message + "; the scheduler ended the pod before it (preempted) to make room for " + by)
 	c.Advice = "request less, use a PriorityClass that is as high, or ask for more nodes"
 	return nil
+}
+
+// preemptorOf returns the UID of the pod for which the scheduler ended an earlier pod of the same controller, or "".
+func (q *inquiry) preemptorOf(p *corev1.Pod) (uid string) {
+	owner := metav1.GetControllerOfNoCopy(p)
+	if owner == nil {
+		return ""
+	}
+	var list corev1.EventList
+	q.list("events", &list, func() {
+		for i := range list.Items {
+			e := &list.Items[i]
+			if e.Reason == diagnosis.ReasonPreempted && e.InvolvedObject.Kind == kindPod && strings.HasPrefix(e.InvolvedObject.Name, owner.Name+"-") {
+				if m := preemptedByID.FindStringSubmatch(e.Message); m != nil {
+					uid = m[1]
+				}
+			}
+		}
+	}, client.InNamespace(q.namespace), client.MatchingFields{"involvedObject.kind": kindPod})
+	return uid
+}
+
+// credentials returns what should create the Secrets with which the pod of the cause pulls its image, if the registry
+// denies access. The content can be out of date.
+func (q *inquiry) credentials() []reference {
+	c := q.blaming
+	if c == nil || c.Means != diagnosis.MeansAccessDenied && c.Means != diagnosis.MeansNoCredentials && !strings.Contains(q.problemText(), "denies access") {
+		return nil
+	}
+	i := slices.IndexFunc(q.workload.Pods, func(p *corev1.Pod) bool { return p.Name == c.Object.Name })
+	if i < 0 {
+		return nil
+	}
+	var all []reference
+	for _, s := range q.workload.Pods[i].Spec.ImagePullSecrets {
+		if len(all) < maxReferences {
+			all = append(all, q.makersOf(q.namespace, s.Name)...)
+		}
+	}
+	return all
 }
 
 // registry returns what serves images from within the cluster, if the registry of the cause does not answer.

@@ -29,11 +29,7 @@ func (q *inquiry) denied() []reference {
 	}
 	m := denial.FindStringSubmatch(q.allText())
 	if m == nil && x.Log != nil {
-		for _, line := range slices.Backward(x.Log.Lines) {
-			if m = denial.FindStringSubmatch(line); m != nil {
-				break
-			}
-		}
+		m = denial.FindStringSubmatch(lastError(x.Log.Lines))
 	}
 	if m == nil {
 		return nil
@@ -78,26 +74,30 @@ func (q *inquiry) whyDenied(r request) (why, advice string) {
 		case slices.ContainsFunc(rules, r.isAllowedBy):
 			return "", ""
 		case why == "":
-			why = fmt.Sprintf("%s, which %s binds %s to, does not allow to %s", fmt.Sprintf("%s %q", b.role.Kind, b.role.Name), b, own, request)
+			why = fmt.Sprintf("%s %q, which %s binds %s to, does not allow to %s", b.role.Kind, b.role.Name, b, own, request)
 			advice = "add a rule to the role"
 		}
 	}
 	if why != "" || len(bindings) == 0 && !complete {
 		return why, advice
 	}
+	if why, advice = r.nearMiss(bindings, own); why != "" || !complete {
+		return why, advice
+	}
+	return fmt.Sprintf("no binding allows %s to %s", own, request), "create a Role with this rule, and a RoleBinding"
+}
+
+// nearMiss returns a binding that names a ServiceAccount of another namespace with the same name.
+func (r *request) nearMiss(bindings []binding, own string) (why, advice string) {
 	for i := range bindings {
-		b := &bindings[i]
-		for _, s := range b.subjects {
+		for _, s := range bindings[i].subjects {
 			if s.Kind == rbacv1.ServiceAccountKind && s.Name == r.account && s.Namespace != r.accountNamespace {
-				return fmt.Sprintf("%s names ServiceAccount %q of namespace %q, not %s", b, s.Name, s.Namespace, own),
+				return fmt.Sprintf("%s names ServiceAccount %q of namespace %q, not %s", &bindings[i], s.Name, s.Namespace, own),
 					"correct the namespace of the subject"
 			}
 		}
 	}
-	if !complete {
-		return "", ""
-	}
-	return fmt.Sprintf("no binding allows %s to %s", own, request), "create a Role with this rule, and a RoleBinding"
+	return "", ""
 }
 
 // isSubject reports whether a binding is for the ServiceAccount.

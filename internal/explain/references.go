@@ -72,7 +72,7 @@ var fieldKinds = []fieldKind{
 	{"backend", serviceKind},
 	{"claim", claimKind},
 	{"issuer", schema.GroupKind{Group: "cert-manager.io", Kind: "Issuer"}},
-	{"parent", schema.GroupKind{Group: gatewayGroup, Kind: "Gateway"}},
+	{"parent", gateway},
 	{"authentication", schema.GroupKind{Group: "keda.sh", Kind: "TriggerAuthentication"}},
 }
 
@@ -103,10 +103,62 @@ func (q *inquiry) named() []reference {
 		}
 	}
 	eachReference(u.Object["spec"], 0, add)
+	q.relatives(u, text, add)
 	return all
 }
 
-// mentionsKind reports whether a text says that an object of the type which gives a field its name is not ready:
+// relatives calls add for objects of the same group. A text names them with their type, or a field has the name of
+// their type.
+func (q *inquiry) relatives(u *unstructured.Unstructured, text string, add func(field string, ref map[string]any)) {
+	for _, kind := range q.typesOf(u.GroupVersionKind().GroupKind()) {
+		for _, name := range namesAfter(text, kind) {
+			add(kind, map[string]any{"name": name, "kind": kind})
+		}
+		if ref, ok, _ := unstructured.NestedMap(u.Object, "spec", strings.ToLower(kind[:1])+kind[1:]); ok && len(ref) == 1 {
+			add("resourceRef", map[string]any{"name": ref["name"], "kind": kind})
+		}
+	}
+}
+
+// namesAfter returns the names that follow a type in a text: `Cluster "a"`, "Cluster/a" and "Cluster(s): a".
+func namesAfter(text, kind string) []string {
+	var names []string
+	for rest := text; len(names) < maxReferences; {
+		_, after, found := strings.Cut(rest, kind)
+		if !found {
+			break
+		}
+		rest = after
+		if m := nameAfterKind.FindStringSubmatch(after); m != nil {
+			names = append(names, strings.TrimRight(m[1]+m[2], "."))
+		}
+	}
+	return names
+}
+
+// nameAfterKind matches a name after its type. After a space alone, it must contain a dash.
+var nameAfterKind = regexp.MustCompile(`^(?:\(s\))?(?:: |/|:? ?["'\x60])(?:[a-z0-9-]+/)?([a-z0-9][a-z0-9.-]*)|^ (?:[a-z0-9-]+/)?([a-z0-9]+-[a-z0-9.-]+)`)
+
+// typesOf returns the other types of a group.
+func (q *inquiry) typesOf(kind schema.GroupKind) []string {
+	mapping, err := q.client.RESTMapper().RESTMapping(kind)
+	if err != nil {
+		return nil
+	}
+	types, err := q.served.ServerResourcesForGroupVersion(mapping.GroupVersionKind.GroupVersion().String())
+	if err != nil {
+		return nil
+	}
+	var all []string
+	for _, t := range types.APIResources {
+		if t.Kind != kind.Kind && !strings.Contains(t.Name, "/") && !slices.Contains(all, t.Kind) {
+			all = append(all, t.Kind)
+		}
+	}
+	return all
+}
+
+// mentionsKind reports whether a text is about the object of a field that is named after its type. An example is
 // "referenced ImageRepository has not been scanned yet".
 func mentionsKind(text string, kind schema.GroupKind, field string) bool {
 	return strings.EqualFold(kind.Kind+"Ref", field) && strings.Contains(text, "referenced "+kind.Kind+" ")
@@ -203,6 +255,9 @@ func referenceIn(field string, value any) map[string]any {
 // missingSecretText is how controllers say that a Secret does not exist.
 var missingSecretText = regexp.MustCompile(`(?i)\bsecrets?(?: with name)? ["'\x60]?(?:[a-z0-9.-]+/)?([a-z0-9][a-z0-9.-]*)["'\x60]?,? (?:was |is |does )?not (?:found|exist)`)
 
+// missingConfigText is how controllers say that a ConfigMap does not exist.
+var missingConfigText = regexp.MustCompile(`(?i)\bconfigmaps? ["'\x60](?:[a-z0-9.-]+/)?([a-z0-9][a-z0-9.-]*)["'\x60] not found`)
+
 // certManagerNamespace has the Secrets of ClusterIssuers and the sources of Bundles, unless an administrator chooses another:
 // cert-manager.io/docs/configuration/issuers.
 const certManagerNamespace = "cert-manager"
@@ -223,6 +278,9 @@ func (q *inquiry) missingSecrets() []reference {
 	var all []reference
 	for _, m := range missingSecretText.FindAllStringSubmatch(q.allText(), maxReferences) {
 		all = append(all, q.missingSecret(namespace, m[1])...)
+	}
+	for _, m := range missingConfigText.FindAllStringSubmatch(q.allText(), maxReferences) {
+		all = append(all, q.missingConfigMap(m[1])...)
 	}
 	return all
 }

@@ -47,8 +47,10 @@ type Roots struct {
 	mapper      meta.RESTMapper
 	clock       clock.PassiveClock
 	kinds       []schema.GroupKind
-	turns       *expirable.LRU[string, *rate.Limiter]
-	recent      *expirable.LRU[string, *diagnosis.Root]
+	// trimmed means that the pods of workloads come from a cache, which does not keep what they refer to.
+	trimmed bool
+	turns   *expirable.LRU[string, *rate.Limiter]
+	recent  *expirable.LRU[string, *diagnosis.Root]
 }
 
 // NewRoots returns Roots that reads objects of these types with live, and Nodes with nodes.
@@ -59,6 +61,12 @@ func NewRoots(live, nodes client.Reader, scheme *runtime.Scheme, mapper meta.RES
 		turns:  expirable.NewLRU[string, *rate.Limiter](maxRoots, nil, absentTTL),
 		recent: expirable.NewLRU[string, *diagnosis.Root](maxRoots, nil, rootTTL),
 	}
+}
+
+// WithTrimmedPods makes Roots read a pod whose cause is about a Secret: [kube.TrimPod] drops what it refers to.
+func (r *Roots) WithTrimmedPods() *Roots {
+	r.trimmed = true
+	return r
 }
 
 // Complete sets the root of a cause of target. w is what is known of target: its pods and their claims. It
@@ -92,6 +100,9 @@ func (r *Roots) find(ctx context.Context, self reference, target client.Object, 
 		explanation: Explanation{Kind: self.kind.Kind, Namespace: self.namespace, Name: self.name, State: Failing, Summary: cause.Message, Cause: causeOf(cause)},
 	}
 	q.workload.Now = r.clock.Now()
+	if r.trimmed {
+		q.readWhole()
+	}
 	for _, c := range w.Claims {
 		q.next = append(q.next, sourceOf(c)...)
 	}
@@ -109,6 +120,17 @@ func (r *Roots) find(ctx context.Context, self reference, target client.Object, 
 	}
 	root.Message = strings.Trim(root.Message+"; "+reader.notChecked(), "; ")
 	return root
+}
+
+// readWhole reads the pod of a cause about a Secret.
+func (q *inquiry) readWhole() {
+	if q.blaming.Object.Kind != kindPod || !slices.ContainsFunc(q.blaming.Blames, func(o diagnosis.Object) bool { return o.Kind == kindSecret }) {
+		return
+	}
+	p := &corev1.Pod{}
+	if q.objects.Get(q.ctx, client.ObjectKey{Namespace: q.namespace, Name: q.blaming.Object.Name}, p) == nil {
+		q.workload.Pods = []*corev1.Pod{p}
+	}
 }
 
 // newWalk returns a walk that begins at an object.

@@ -50,7 +50,7 @@ func (r *confinedReader) check(o runtime.Object, namespace string) {
 func (e *fakeExplainer) roots(t *testing.T, namespace string) (*Roots, *confinedReader) {
 	c := e.client.(client.Client)
 	live := &confinedReader{Client: c, t: t, namespace: namespace}
-	return NewRoots(live, c, c.Scheme(), c.RESTMapper(), clocktesting.NewFakePassiveClock(testNow), ForConditions()), live
+	return NewRoots(live, c, c.Scheme(), c.RESTMapper(), clocktesting.NewFakePassiveClock(testNow), ForConditions()).WithTrimmedPods(), live
 }
 
 // causeOf returns the cause of a pod in the namespace shop, as a controller finds it.
@@ -132,7 +132,7 @@ status: {conditions: [{type: Ready, status: "False", reason: InvalidProviderConf
 			if cause.Identity() != identity {
 				t.Error("the root changes the identity of the failure")
 			}
-			if live.requests > tc.requests+4 { // the types that can create Secrets are listed
+			if live.requests > tc.requests+5 { // the pod, and the types that can create Secrets
 				t.Errorf("%d requests for three calls", live.requests)
 			}
 			if cause.Root != nil && strings.Contains(cause.Root.Message, "foreign") {

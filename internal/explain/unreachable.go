@@ -68,6 +68,16 @@ func connectionErrors(lines []string) []string {
 	return all
 }
 
+// lastError returns the last line that reports an error, without the one that says that the program gives up.
+func lastError(lines []string) string {
+	for _, line := range slices.Backward(lines) {
+		if !givesUp.MatchString(line) && (otherError.MatchString(line) || noConnection.MatchString(line) || denial.MatchString(line)) {
+			return line
+		}
+	}
+	return ""
+}
+
 // servicesIn returns the Services whose names or addresses a line contains, except those of the pod itself.
 func (q *inquiry) servicesIn(line string) []*corev1.Service {
 	var all []*corev1.Service

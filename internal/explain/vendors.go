@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -181,20 +182,39 @@ func (q *inquiry) wasRead(kind schema.GroupKind) bool {
 }
 
 // expiredText is how programs say that a certificate is out of date.
-var expiredText = regexp.MustCompile(`(?i)certificate (?:has )?expired|expired certificate|certificate has expired or is not yet valid|CERT_HAS_EXPIRED`)
+var expiredText = regexp.MustCompile(`(?i)x509: certificate has expired|certificate (?:has )?expired|expired certificate|certificate has expired or is not yet valid|CERT_HAS_EXPIRED`)
 
 // reflects is the annotation of a copy that reflector writes: github.com/emberstack/kubernetes-reflector.
 const reflects = "reflector.v1.k8s.emberstack.com/reflects"
 
-// expired returns what should renew the certificates in the Secrets of the pod whose log says that one has expired.
+// expired returns what should renew a certificate, if the end of the log says that it has expired. It is one of the
+// pod, or of the pods behind the Service that it calls.
 func (q *inquiry) expired() []reference {
-	if q.explanation.Log == nil || !slices.ContainsFunc(q.explanation.Log.Lines, expiredText.MatchString) {
+	if q.explanation.Log == nil {
 		return nil
 	}
+	line := lastError(q.explanation.Log.Lines)
 	p := q.loggedPod()
-	if p == nil {
+	if p == nil || !expiredText.MatchString(line) {
 		return nil
 	}
+	for _, s := range q.servicesIn(line) {
+		pods := q.listIn(s.Namespace, podKind)
+		i := slices.IndexFunc(pods, func(o client.Object) bool {
+			return len(s.Spec.Selector) > 0 && labels.SelectorFromSet(s.Spec.Selector).Matches(labels.Set(o.GetLabels()))
+		})
+		if i < 0 {
+			continue
+		}
+		if server, ok := pods[i].(*corev1.Pod); ok {
+			return q.renewers(server)
+		}
+	}
+	return q.renewers(p)
+}
+
+// renewers returns what should renew the certificates in the Secrets of a pod.
+func (q *inquiry) renewers(p *corev1.Pod) []reference {
 	var all []reference
 	for _, v := range p.Spec.Volumes {
 		if v.Secret == nil || len(all) >= maxReferences {
@@ -218,7 +238,7 @@ var skewed = regexp.MustCompile(`(?i)RequestTimeTooSkewed|clock skew|difference 
 
 // clock returns the node of the pod whose log says that its clock is wrong.
 func (q *inquiry) wrongClock() []reference {
-	if q.explanation.Log == nil || !slices.ContainsFunc(q.explanation.Log.Lines, skewed.MatchString) {
+	if q.explanation.Log == nil || !skewed.MatchString(lastError(q.explanation.Log.Lines)) {
 		return nil
 	}
 	p := q.loggedPod()

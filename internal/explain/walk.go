@@ -156,7 +156,7 @@ func (q *inquiry) inherit(r reference, found *Explanation) {
 	if x.State != Unknown {
 		x.State = Failing
 	}
-	if found.Log != nil { // what the root says, instead of what depends on it
+	if found.Log != nil { // the log of the root has the details
 		x.Log = found.Log
 	}
 }

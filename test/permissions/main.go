@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 
 	"github.com/bongsu-io/bongsu/internal/feature"
 	"github.com/bongsu-io/bongsu/internal/operator/permissions"
@@ -95,6 +96,12 @@ var reasons = []struct {
 	{
 		func(r permissions.Permission) bool { return r.Role == "ClusterRole bongsu-alarm" && r.Verb == "get" },
 		"Events may regard objects of any kind in package enrich; tests use only some of them",
+	},
+	{
+		func(r permissions.Permission) bool {
+			return slices.Contains([]string{"external-secrets.io", "bitnami.com", "cert-manager.io", "acme.cert-manager.io", "snapshot.storage.k8s.io"}, r.Group)
+		},
+		"package explain follows what creates a Secret or a volume; tests with a control plane have only ExternalSecrets",
 	},
 	{
 		func(r permissions.Permission) bool { return r.Subresource == "proxy" },

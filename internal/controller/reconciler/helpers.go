@@ -87,7 +87,7 @@ func New(c client.Client, live client.Reader, clk clock.WithTicker, controller s
 		Client: c, Live: live, Clock: clk,
 		Children: children.New(c, live, kube.ChildNames),
 		Writer:   status.NewWriter(c, clk, controller),
-		Roots:    explain.NewRoots(live, c, c.Scheme(), c.RESTMapper(), clk, explain.ForConditions()),
+		Roots:    explain.NewRoots(live, c, c.Scheme(), c.RESTMapper(), clk, explain.ForConditions()).WithTrimmedPods(),
 		Enqueuer: Enqueuer{delay: collectFor},
 		absent:   map[types.NamespacedName]map[string]ownerVersion{},
 	}

@@ -10,8 +10,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bongsu-io/bongsu/internal/kube"
@@ -28,6 +31,13 @@ func ofCluster() map[string]Row {
 			PodSpec: "priorityClassName: nowhere",
 			Sentence: Sentence{diagnosis.ReasonFailedCreate,
 				`the pod cannot be created: PriorityClass "nowhere" does not exist: …`}, // the classes of other tests can exist
+		},
+		"what creates its Secret fails": {
+			PodSpec: "containers: [{name: CONTAINER, envFrom: [{secretRef: {name: db}}]}]",
+			Prepare: failingExternalSecret,
+			Happen:  waiting("CreateContainerConfigError", `secret "db" not found`),
+			Sentence: Sentence{diagnosis.ReasonCreateContainerConfigError, `container "CONTAINER" cannot be started: Secret "db" does not exist: ` +
+				`ExternalSecret "db", which creates it, has a problem: condition Ready is False: the token has expired`},
 		},
 		"no node has the label": {
 			PodSpec: "nodeSelector: {no: such}",
@@ -195,6 +205,33 @@ func preempt(t testing.TB, c client.Client, victim *corev1.Pod) {
 	}
 	// The API server admits the pod when its cache of classes contains the new one.
 	g.Eventually(func() error { return c.Create(t.Context(), pod) }).WithTimeout(patience).Should(Succeed())
+}
+
+// failingExternalSecret creates the ExternalSecret "db", and its type if no other test has. Nothing else of
+// external-secrets.io is there.
+func failingExternalSecret(t testing.TB, c *cluster.Cluster, namespace string) {
+	t.Helper()
+	const group, version, kind = "external-secrets.io", "v1", "ExternalSecret"
+	crd := &apiextensionsv1.CustomResourceDefinition{
+		ObjectMeta: metav1.ObjectMeta{Name: "externalsecrets." + group},
+		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
+			Group: group, Scope: apiextensionsv1.NamespaceScoped,
+			Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: "externalsecrets", Singular: "externalsecret", Kind: kind, ListKind: kind + "List"},
+			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{
+				Name: version, Served: true, Storage: true,
+				Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: new(true)}},
+			}},
+		},
+	}
+	g := NewWithT(t)
+	if err := c.Client.Create(t.Context(), crd); !apierrors.IsAlreadyExists(err) {
+		g.Expect(err).NotTo(HaveOccurred())
+	}
+	secret := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": group + "/" + version, "kind": kind, "metadata": map[string]any{"name": "db", "namespace": namespace},
+		"status": map[string]any{"conditions": []any{map[string]any{"type": "Ready", "status": "False", "reason": "SecretSyncedError", "message": "the token has expired"}}},
+	}}
+	g.Eventually(func() error { return c.Client.Create(t.Context(), secret) }).WithTimeout(time.Minute).Should(Succeed())
 }
 
 // taintedNode creates a node that no pod tolerates.
