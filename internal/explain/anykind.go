@@ -113,8 +113,11 @@ func (q *inquiry) anyKind(kind schema.GroupVersionKind) error {
 		if made, ok := repeated[kind.GroupKind()]; ok {
 			q.next = append(q.next, q.lastOf(made)...)
 		}
-		if kind.GroupKind() == virtualService {
+		switch kind.GroupKind() { // they have no status
+		case virtualService:
 			q.next = append(q.next, q.istioRoute()...)
+		case istioGateway:
+			q.next = append(q.next, q.gatewayPods()...)
 		}
 		q.strimziCluster(u)
 	}
@@ -183,7 +186,9 @@ func (q *inquiry) gatewayServices() []reference {
 	}
 	var all []reference
 	for _, o := range q.listIn("", serviceKind) {
-		if slices.ContainsFunc(gatewayNames, func(label string) bool { return o.GetLabels()[label] == q.name }) && len(all) < maxReferences {
+		isOwn := slices.ContainsFunc(gatewayNames, func(label string) bool { return o.GetLabels()[label] == q.name }) &&
+			cmp.Or(o.GetLabels()["gateway.envoyproxy.io/owning-gateway-namespace"], o.GetNamespace()) == q.namespace
+		if isOwn && len(all) < maxReferences {
 			all = append(all, newReference(serviceKind, o.GetNamespace(), o.GetName(), ", which gets its requests,"))
 		}
 	}

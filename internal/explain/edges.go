@@ -84,37 +84,39 @@ type edge struct {
 	from schema.GroupKind
 	// to returns the others. It leaves out those that cannot be why the object has its problem.
 	to func(*inquiry) []reference
+	// within means that [Roots] follow it too.
+	within bool
 }
 
 // edges are the references that a walk follows by the type of the object, in this order.
 var edges = []edge{
-	{claimKind, (*inquiry).dataSource},
-	{ingressKind, (*inquiry).certificateMakers},
-	{scalerKind, (*inquiry).scaling},
-	{volumeSnapshot, (*inquiry).snapshotContent},
-	{apiService, (*inquiry).servedBy},
-	{veleroBackup, (*inquiry).backupLocation},
-	{nodeClaim, (*inquiry).nodeOf},
-	{machine, (*inquiry).nodeOf},
-	{kueueWorkload, (*inquiry).queue},
-	{localQueue, (*inquiry).queue},
-	{kustomization, (*inquiry).inventory},
-	{kustomization, (*inquiry).dependencies},
-	{application, (*inquiry).applied},
-	{crossplaneFunction, (*inquiry).packaged},
-	{crossplaneProvider, (*inquiry).packaged},
-	{gateway, (*inquiry).gatewayServices},
-	{istioGateway, (*inquiry).gatewayPods},
-	{externalSecret, (*inquiry).remoteSecrets},
-	{helmRelease, (*inquiry).hooks},
-	{helmRelease, (*inquiry).released},
-	{helmRelease, (*inquiry).dependencies},
-	{schema.GroupKind{}, (*inquiry).textual},
-	{schema.GroupKind{}, (*inquiry).named},
-	{schema.GroupKind{}, (*inquiry).missingSecrets},
-	{schema.GroupKind{}, (*inquiry).labelled},
-	{schema.GroupKind{}, (*inquiry).owned},
-	{schema.GroupKind{}, (*inquiry).called},
+	{from: claimKind, to: (*inquiry).dataSource, within: true},
+	{from: ingressKind, to: (*inquiry).certificateMakers},
+	{from: scalerKind, to: (*inquiry).scaling},
+	{from: volumeSnapshot, to: (*inquiry).snapshotContent},
+	{from: apiService, to: (*inquiry).servedBy},
+	{from: veleroBackup, to: (*inquiry).backupLocation},
+	{from: nodeClaim, to: (*inquiry).nodeOf},
+	{from: machine, to: (*inquiry).nodeOf},
+	{from: kueueWorkload, to: (*inquiry).queue},
+	{from: localQueue, to: (*inquiry).queue},
+	{from: kustomization, to: (*inquiry).inventory},
+	{from: kustomization, to: (*inquiry).dependencies},
+	{from: application, to: (*inquiry).applied},
+	{from: crossplaneFunction, to: (*inquiry).packaged},
+	{from: crossplaneProvider, to: (*inquiry).packaged},
+	{from: gateway, to: (*inquiry).gatewayServices},
+	{from: externalSecret, to: (*inquiry).remoteSecrets},
+	{from: helmRelease, to: (*inquiry).hooks},
+	{from: helmRelease, to: (*inquiry).released},
+	{from: helmRelease, to: (*inquiry).dependencies},
+	{to: (*inquiry).textual},
+	{to: (*inquiry).named, within: true},
+	{to: (*inquiry).missingSecrets, within: true},
+	{to: (*inquiry).labelled},
+	{to: (*inquiry).owned, within: true},
+	{to: (*inquiry).called},
+	{to: (*inquiry).counterparts},
 }
 
 // custom returns the target of an edge that is for types without rules of their own.
@@ -161,6 +163,9 @@ var leads = []func(*inquiry) []reference{
 // waysOut returns the functions that find references of the target.
 func (q *inquiry) waysOut() []func(*inquiry) []reference {
 	all := slices.Clone(leads)
+	if q.within != nil {
+		all = []func(*inquiry) []reference{leads[0], (*inquiry).confirmed}
+	}
 	if q.object == nil || q.explanation.State == Running {
 		return all
 	}
@@ -170,6 +175,9 @@ func (q *inquiry) waysOut() []func(*inquiry) []reference {
 	}
 	_, plain := q.object.(*unstructured.Unstructured)
 	for _, e := range edges {
+		if q.within != nil && !e.within {
+			continue
+		}
 		if e.from == kind.GroupKind() || e.from.Kind == "" && plain && kind.Group != v1alpha1.Group {
 			all = append(all, e.to)
 		}
@@ -194,7 +202,7 @@ func (q *inquiry) confirmed() []reference {
 			}
 		case kindConfigMap:
 			if slices.ContainsFunc(q.workload.Pods, func(p *corev1.Pod) bool { return usesConfigMap(p, b.Name) }) {
-				all = append(all, q.missingConfigMap(b.Name)...)
+				all = append(all, q.missingConfigMap(q.namespace, b.Name)...)
 			}
 		}
 	}

@@ -2,7 +2,8 @@
 // that belong to it and their Events, and passes them to package diagnosis.
 //
 // It reads with the permissions of the user. If some objects may not be read, it lists
-// them and explains the rest. It is the only package that reads the logs of containers.
+// them and explains the rest. It is the only package that reads the logs of containers. [Roots] is the part for the
+// operator, within a namespace.
 package explain
 
 import (

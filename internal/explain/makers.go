@@ -96,14 +96,14 @@ func (q *inquiry) makersOf(namespace, secret string) []reference {
 }
 
 // missingConfigMap returns the objects that create a ConfigMap of this name.
-func (q *inquiry) missingConfigMap(name string) []reference {
+func (q *inquiry) missingConfigMap(namespace, name string) []reference {
 	var all []reference
 	for _, o := range q.listIn("", bundle) {
 		if o.GetName() == name {
 			all = append(all, newReference(bundle, "", name, ", which creates it,"))
 		}
 	}
-	return append(all, q.appliersOf(q.namespace, name)...)
+	return append(all, q.appliersOf(namespace, name)...)
 }
 
 // certificateMakers returns what should create the certificates of an Ingress that do not exist.

@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -36,30 +37,46 @@ func (q *inquiry) beside() []reference {
 	}
 	var all []reference
 	for _, term := range p.Spec.Affinity.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution {
+		if term.NamespaceSelector != nil || term.LabelSelector == nil || selects(term.LabelSelector, p.Labels) {
+			continue // its namespaces are not known, or it is about the pod's own workload
+		}
 		namespaces := term.Namespaces
 		if len(namespaces) == 0 {
 			namespaces = []string{p.Namespace}
 		}
 		for _, namespace := range namespaces {
-			all = append(all, q.incomplete(namespace, term.LabelSelector, p)...)
+			if len(all) < maxReferences {
+				all = append(all, q.withoutPods(namespace, term.LabelSelector)...)
+			}
 		}
 	}
 	return all
 }
 
-// incomplete returns the workloads of a namespace that lack pods which the selector selects, except that of a pod.
-func (q *inquiry) incomplete(namespace string, selector *metav1.LabelSelector, except *corev1.Pod) []reference {
+// withoutPods returns the workloads of a namespace whose pods a selector selects, and that have no ready one.
+func (q *inquiry) withoutPods(namespace string, selector *metav1.LabelSelector) []reference {
 	var all []reference
 	for _, kind := range workloads[:3] {
 		for _, o := range q.listIn(namespace, kind) {
-			_, complete := podsOf(o)
-			wanted := !complete && selector != nil && selects(selector, templateLabels(o)) && !metav1.IsControlledBy(except, o)
-			if wanted && len(all) < maxReferences {
+			if readyPods(o) == 0 && selects(selector, templateLabels(o)) && len(all) < maxReferences {
 				all = append(all, reference{kind, namespace, o.GetName(), ", beside whose pods it must run,", true})
 			}
 		}
 	}
 	return all
+}
+
+// readyPods returns the number of ready pods of a workload.
+func readyPods(o client.Object) int32 {
+	switch o := o.(type) {
+	case *appsv1.Deployment:
+		return o.Status.ReadyReplicas
+	case *appsv1.StatefulSet:
+		return o.Status.ReadyReplicas
+	case *appsv1.DaemonSet:
+		return o.Status.NumberReady
+	}
+	return 0
 }
 
 // templateLabels returns the labels of the pods of a workload.
@@ -79,7 +96,7 @@ func templateLabels(o client.Object) map[string]string {
 var (
 	usedAlone     = regexp.MustCompile(`ReadWriteOncePod`)
 	deletedClaim  = regexp.MustCompile(`claim "([a-z0-9.-]+)" that the pod mounts is being deleted`)
-	preemptedByID = regexp.MustCompile(`Preempted by pod ([0-9a-f-]{36}|[\w-]+) on node`)
+	preemptedByID = regexp.MustCompile(`Preempted by pod ([\w-]+) on node`)
 )
 
 // users returns the pods that keep the claim of the cause's pod from it. If they have no problem, the cause names
@@ -90,15 +107,15 @@ func (q *inquiry) users() []reference {
 	if q.explanation.Cause == nil || q.blaming == nil || deleted == nil && !usedAlone.MatchString(text) {
 		return nil
 	}
-	own := slices.DeleteFunc(slices.Clone(q.workload.Pods), func(p *corev1.Pod) bool { return p.Spec.NodeName != "" })
+	claims := q.claimsForOne()
+	if deleted != nil {
+		claims = []string{deleted[1]}
+	}
 	var all []reference
 	var names []string
 	for _, o := range q.listOf(podKind) {
 		p, ok := o.(*corev1.Pod)
-		holds := ok && p.Spec.NodeName != "" && !ended(p) && slices.ContainsFunc(own, func(w *corev1.Pod) bool { return diagnosis.ShareClaim(p, w) })
-		if deleted != nil {
-			holds = ok && !ended(p) && p.Spec.NodeName != "" && slices.Contains(diagnosis.ClaimsOf(p), deleted[1])
-		}
+		holds := ok && p.Spec.NodeName != "" && !ended(p) && slices.ContainsFunc(diagnosis.ClaimsOf(p), func(c string) bool { return slices.Contains(claims, c) })
 		if holds && len(all) < maxReferences {
 			all = append(all, newReference(podKind, q.namespace, p.Name, ", which uses the claim,"))
 			names = append(names, fmt.Sprintf("%q", p.Name))
@@ -109,10 +126,21 @@ func (q *inquiry) users() []reference {
 		c.Message = shortLine(c.Message + "; it is used by pod " + strings.Join(names, ", "))
 		c.Advice = "end that pod, or use another claim"
 		if deleted != nil {
-			c.Advice = "end that pod; the claim is deleted then, and can be created again"
+			c.Advice = "end that pod if the files are no longer needed: then, the claim is deleted"
 		}
 	}
 	return all
+}
+
+// claimsForOne returns the claims that only one pod may use.
+func (q *inquiry) claimsForOne() []string {
+	var names []string
+	for _, c := range q.workload.Claims {
+		if slices.Contains(c.Spec.AccessModes, corev1.ReadWriteOncePod) {
+			names = append(names, c.Name)
+		}
+	}
+	return names
 }
 
 // ended reports whether a pod uses nothing any more.
@@ -146,6 +174,18 @@ func (q *inquiry) preempted() []reference {
 	return nil
 }
 
+// replacedWithin is how long after a preemption a controller creates the next pod at the latest.
+const replacedWithin = 2 * time.Minute
+
+// suffixLength is that of the random end of a pod's name: apiserver/pkg/storage/names.
+const suffixLength = 5
+
+// isPodOf reports whether a pod with a name can be an earlier pod of the controller of another one.
+func isPodOf(owner *metav1.OwnerReference, present, name string) bool {
+	rest, found := strings.CutPrefix(name, owner.Name+"-")
+	return name == present || owner.Kind != "StatefulSet" && found && len(rest) == suffixLength
+}
+
 // preemptorOf returns the UID of the pod for which the scheduler ended an earlier pod of the same controller, or "".
 func (q *inquiry) preemptorOf(p *corev1.Pod) (uid string) {
 	owner := metav1.GetControllerOfNoCopy(p)
@@ -155,11 +195,12 @@ func (q *inquiry) preemptorOf(p *corev1.Pod) (uid string) {
 	var list corev1.EventList
 	q.list("events", &list, func() {
 		for i := range list.Items {
-			e := &list.Items[i]
-			if e.Reason == diagnosis.ReasonPreempted && e.InvolvedObject.Kind == kindPod && strings.HasPrefix(e.InvolvedObject.Name, owner.Name+"-") {
-				if m := preemptedByID.FindStringSubmatch(e.Message); m != nil {
-					uid = m[1]
-				}
+			e := eventOf(&list.Items[i])
+			m := preemptedByID.FindStringSubmatch(e.Note)
+			// The controller creates the next pod at once.
+			isLast := e.LastSeen.Sub(p.CreationTimestamp.Time).Abs() < replacedWithin
+			if e.Reason == diagnosis.ReasonPreempted && m != nil && isLast && isPodOf(owner, p.Name, e.Regarding.Name) {
+				uid = m[1]
 			}
 		}
 	}, client.InNamespace(q.namespace), client.MatchingFields{"involvedObject.kind": kindPod})
@@ -178,12 +219,15 @@ func (q *inquiry) credentials() []reference {
 		return nil
 	}
 	var all []reference
-	for _, s := range q.workload.Pods[i].Spec.ImagePullSecrets {
-		if len(all) < maxReferences {
-			all = append(all, q.makersOf(q.namespace, s.Name)...)
-		}
+	secrets := q.workload.Pods[i].Spec.ImagePullSecrets
+	if len(secrets) != 1 { // it is not known which one the registry wants
+		return nil
 	}
-	return all
+	for _, r := range q.makersOf(q.namespace, secrets[0].Name) {
+		r.relation = fmt.Sprintf(", which creates pull Secret %q,", secrets[0].Name)
+		all = append(all, r)
+	}
+	return all[:min(len(all), maxReferences)]
 }
 
 // registry returns what serves images from within the cluster, if the registry of the cause does not answer.
@@ -201,7 +245,7 @@ func (q *inquiry) registry() []reference {
 	for _, container := range slices.Concat(spec.InitContainers, spec.Containers) {
 		host, _, found := strings.Cut(container.Image, "/")
 		host, _, _ = strings.Cut(host, ":")
-		if !found || container.Name != c.Container || !strings.ContainsAny(host, ".") {
+		if !found || container.Name != c.Container || !strings.Contains(host, ".") {
 			continue
 		}
 		const relation = ", which is the registry,"

@@ -136,8 +136,11 @@ var nodeProblems = map[corev1.NodeConditionType][2]string{
 	"ReadonlyFilesystem":          {"a file system of the node has become read-only", "drain the node, and check its disks"},
 	"FrequentKubeletRestart":      {"the kubelet of the node restarts often", "check the log of the kubelet on the node"},
 	"FrequentContainerdRestart":   {"the container runtime of the node restarts often", "check the log of containerd on the node"},
+	ntpProblem:                    {"the clock of the node is not synchronized", "check the NTP service of the node"},
 	"FrequentUnregisterNetDevice": {"the node often unregisters network devices", "check the log of the kernel on the node"},
 }
+
+const ntpProblem corev1.NodeConditionType = "NTPProblem"
 
 // nodeCondition adds the cause that a condition of the node shows. It only lists
 // conditions of unknown types.

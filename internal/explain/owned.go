@@ -16,7 +16,9 @@ const maxOwnedTypes = 10
 // ownedKinds are types of other groups that objects own, by their documentation: cert-manager.io,
 // kueue.sigs.k8s.io, strimzi.io, argoproj.github.io, kserve.github.io, keda.sh, cluster-api.sigs.k8s.io.
 var ownedKinds = map[schema.GroupKind][]schema.GroupKind{
-	{Group: "cert-manager.io", Kind: "CertificateRequest"}: {{Group: "acme.cert-manager.io", Kind: "Order"}},
+	certificate: {{Group: certificate.Group, Kind: "CertificateRequest"}},
+	{Group: certificate.Group, Kind: "CertificateRequest"}: {{Group: "acme.cert-manager.io", Kind: "Order"}},
+	{Group: "acme.cert-manager.io", Kind: "Order"}:         {{Group: "acme.cert-manager.io", Kind: "Challenge"}},
 	jobKind: {kueueWorkload},
 	{Group: "kafka.strimzi.io", Kind: "Kafka"}:                   {{Group: "core.strimzi.io", Kind: "StrimziPodSet"}},
 	{Group: "kafka.strimzi.io", Kind: "KafkaConnect"}:            {{Group: "core.strimzi.io", Kind: "StrimziPodSet"}},
@@ -37,7 +39,10 @@ func (q *inquiry) owned() []reference {
 	if err != nil {
 		return nil
 	}
-	kinds := slices.Concat(ownedKinds[kind.GroupKind()], q.siblings(kind.GroupKind()), workloads, []schema.GroupKind{podKind, claimKind})
+	kinds := ownedKinds[kind.GroupKind()]
+	if q.within == nil {
+		kinds = slices.Concat(kinds, q.siblings(kind.GroupKind()), workloads, []schema.GroupKind{podKind, claimKind})
+	}
 	all := q.ownedOf(q.object, kinds[:min(len(kinds), maxOwnedTypes)])
 	text := q.allText()
 	slices.SortStableFunc(all, func(a, b reference) int {
@@ -108,13 +113,21 @@ func (q *inquiry) listOf(kind schema.GroupKind) []client.Object { return q.listI
 // listIn lists the objects of a type in a namespace, once in a walk. It returns none if the cluster does not
 // have the type.
 func (q *inquiry) listIn(namespace string, kind schema.GroupKind) []client.Object {
+	if !q.within.allows(kind, namespace) {
+		return nil
+	}
 	key := kind.String() + "/" + namespace
 	if all, read := q.walk.lists[key]; read {
 		return all
 	}
-	all := q.readList(namespace, kind)
-	q.walk.lists[key] = all
+	all, read := q.readList(namespace, kind)
+	q.walk.lists[key], q.walk.failed[key] = all, !read
 	return all
+}
+
+// couldRead reports whether a list of a type in a namespace could be read. Call it after listIn.
+func (q *inquiry) couldRead(namespace string, kind schema.GroupKind) bool {
+	return !q.walk.failed[kind.String()+"/"+namespace]
 }
 
 // isServed reports whether the cluster may have a group. The list of groups is read once; a mapper asks for each
@@ -124,32 +137,32 @@ func (q *inquiry) isServed(group string) bool {
 	return group == "" || err != nil || slices.ContainsFunc(groups.Groups, func(g metav1.APIGroup) bool { return g.Name == group })
 }
 
-func (q *inquiry) readList(namespace string, kind schema.GroupKind) []client.Object {
+func (q *inquiry) readList(namespace string, kind schema.GroupKind) (all []client.Object, read bool) {
 	if !q.isServed(kind.Group) {
-		return nil
+		return nil, true
 	}
 	mapping, err := q.client.RESTMapper().RESTMapping(kind)
+	if meta.IsNoMatchError(err) {
+		return nil, true
+	}
 	if err != nil {
-		if !meta.IsNoMatchError(err) {
-			q.unread(kind.String(), "", err)
-		}
-		return nil
+		q.unread(kind.String(), "", err)
+		return nil, false
 	}
 	list, err := newList(q.client.Scheme(), mapping.GroupVersionKind)
 	if err != nil {
 		q.unread(kind.String(), "", err)
-		return nil
+		return nil, false
 	}
-	var all []client.Object
 	reader := q
 	if q.logs == nil && namespace == "" { // an overview is complete without what few users may list
 		reader = &inquiry{ctx: q.ctx, Explainer: q.Explainer}
 	}
-	reader.list(mapping.Resource.GroupResource().String(), list, func() {
+	read = reader.list(mapping.Resource.GroupResource().String(), list, func() {
 		_ = meta.EachListItem(list, func(o runtime.Object) error { // it fails only if the function fails
 			all = append(all, o.DeepCopyObject().(client.Object)) //nolint:forcetypeassert // every item of a list is one
 			return nil
 		})
 	}, client.InNamespace(namespace))
-	return all
+	return all, read
 }

@@ -64,51 +64,64 @@ func (q *inquiry) whyDenied(r request) (why, advice string) {
 			continue
 		}
 		rules, err := q.rulesOf(b)
+		isOwn := slices.ContainsFunc(b.subjects, r.isAccount)
 		switch {
-		case apierrors.IsNotFound(err):
-			why = fmt.Sprintf("%s binds %s to %s %q, which does not exist", b, own, b.role.Kind, b.role.Name)
-			advice = fmt.Sprintf("create %s %q, or correct the binding", b.role.Kind, b.role.Name)
-		case err != nil:
+		case err != nil && !apierrors.IsNotFound(err):
 			q.unread("roles", "get them", err)
 			return "", ""
 		case slices.ContainsFunc(rules, r.isAllowedBy):
 			return "", ""
-		case why == "":
+		case !isOwn: // a group such as all users, to which no one should add rules
+		case why != "":
+			return fmt.Sprintf("none of the roles of %s allows to %s", own, request), "add a rule to one of its roles, or bind another one"
+		case err != nil:
+			why = fmt.Sprintf("%s binds %s to %s %q, which does not exist", b, own, b.role.Kind, b.role.Name)
+			advice = fmt.Sprintf("create %s %q, or correct the binding", b.role.Kind, b.role.Name)
+		default:
 			why = fmt.Sprintf("%s %q, which %s binds %s to, does not allow to %s", b.role.Kind, b.role.Name, b, own, request)
 			advice = "add a rule to the role"
 		}
 	}
-	if why != "" || len(bindings) == 0 && !complete {
+	if why != "" {
 		return why, advice
 	}
-	if why, advice = r.nearMiss(bindings, own); why != "" || !complete {
+	if why, advice = q.misnamed(r, bindings, own); why != "" || !complete {
 		return why, advice
 	}
 	return fmt.Sprintf("no binding allows %s to %s", own, request), "create a Role with this rule, and a RoleBinding"
 }
 
-// nearMiss returns a binding that names a ServiceAccount of another namespace with the same name.
-func (r *request) nearMiss(bindings []binding, own string) (why, advice string) {
+// misnamed returns a RoleBinding that would allow the request if it did not name another namespace. Every namespace
+// has an account with the name default.
+func (q *inquiry) misnamed(r request, bindings []binding, own string) (why, advice string) {
 	for i := range bindings {
-		for _, s := range bindings[i].subjects {
-			if s.Kind == rbacv1.ServiceAccountKind && s.Name == r.account && s.Namespace != r.accountNamespace {
-				return fmt.Sprintf("%s names ServiceAccount %q of namespace %q, not %s", &bindings[i], s.Name, s.Namespace, own),
-					"correct the namespace of the subject"
-			}
+		b := &bindings[i]
+		at := slices.IndexFunc(b.subjects, func(s rbacv1.Subject) bool {
+			return s.Kind == rbacv1.ServiceAccountKind && s.Name == r.account && s.Namespace != r.accountNamespace
+		})
+		if at < 0 || b.namespace != r.namespace || b.namespace == "" || r.account == "default" {
+			continue
+		}
+		if rules, err := q.rulesOf(b); err == nil && slices.ContainsFunc(rules, r.isAllowedBy) {
+			return fmt.Sprintf("%s names ServiceAccount %q of namespace %q, not %s", b, r.account, b.subjects[at].Namespace, own),
+				"correct the namespace of the subject"
 		}
 	}
 	return "", ""
 }
 
-// isSubject reports whether a binding is for the ServiceAccount.
-func (r *request) isSubject(s rbacv1.Subject) bool {
-	switch s.Kind {
-	case rbacv1.ServiceAccountKind:
+// isAccount reports whether a subject is the ServiceAccount itself.
+func (r *request) isAccount(s rbacv1.Subject) bool {
+	if s.Kind == rbacv1.ServiceAccountKind {
 		return s.Name == r.account && s.Namespace == r.accountNamespace
-	case rbacv1.GroupKind:
-		return s.Name == "system:serviceaccounts" || s.Name == "system:serviceaccounts:"+r.accountNamespace || s.Name == "system:authenticated"
 	}
-	return s.Name == "system:serviceaccount:"+r.accountNamespace+":"+r.account
+	return s.Kind == rbacv1.UserKind && s.Name == "system:serviceaccount:"+r.accountNamespace+":"+r.account
+}
+
+// isSubject reports whether a subject is the ServiceAccount, or a group that it is in.
+func (r *request) isSubject(s rbacv1.Subject) bool {
+	groups := []string{"system:serviceaccounts", "system:serviceaccounts:" + r.accountNamespace, "system:authenticated"}
+	return r.isAccount(s) || s.Kind == rbacv1.GroupKind && slices.Contains(groups, s.Name)
 }
 
 // isAllowedBy reports whether a rule may allow the request.

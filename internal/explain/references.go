@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -103,21 +104,26 @@ func (q *inquiry) named() []reference {
 		}
 	}
 	eachReference(u.Object["spec"], 0, add)
-	q.relatives(u, text, add)
-	return all
-}
-
-// relatives calls add for objects of the same group. A text names them with their type, or a field has the name of
-// their type.
-func (q *inquiry) relatives(u *unstructured.Unstructured, text string, add func(field string, ref map[string]any)) {
 	for _, kind := range q.typesOf(u.GroupVersionKind().GroupKind()) {
 		for _, name := range namesAfter(text, kind) {
 			add(kind, map[string]any{"name": name, "kind": kind})
 		}
-		if ref, ok, _ := unstructured.NestedMap(u.Object, "spec", strings.ToLower(kind[:1])+kind[1:]); ok && len(ref) == 1 {
-			add("resourceRef", map[string]any{"name": ref["name"], "kind": kind})
+	}
+	return all
+}
+
+// counterparts returns the objects of the same group in fields of the spec that have the names of their types. An
+// example is the Cluster of a Backup.
+func (q *inquiry) counterparts() []reference {
+	u := q.custom()
+	var all []reference
+	for _, kind := range q.typesOf(u.GroupVersionKind().GroupKind()) {
+		ref, _, _ := unstructured.NestedMap(u.Object, "spec", strings.ToLower(kind[:1])+kind[1:])
+		if name, _ := ref["name"].(string); name != "" && len(ref) == 1 && len(all) < maxReferences {
+			all = append(all, newReference(schema.GroupKind{Group: u.GroupVersionKind().Group, Kind: kind}, q.namespace, name, ", which it names,"))
 		}
 	}
+	return all
 }
 
 // namesAfter returns the names that follow a type in a text: `Cluster "a"`, "Cluster/a" and "Cluster(s): a".
@@ -128,7 +134,11 @@ func namesAfter(text, kind string) []string {
 		if !found {
 			break
 		}
+		before := rest[:len(rest)-len(after)-len(kind)]
 		rest = after
+		if before != "" && unicode.IsLetter(rune(before[len(before)-1])) { // it is the end of another type
+			continue
+		}
 		if m := nameAfterKind.FindStringSubmatch(after); m != nil {
 			names = append(names, strings.TrimRight(m[1]+m[2], "."))
 		}
@@ -151,7 +161,7 @@ func (q *inquiry) typesOf(kind schema.GroupKind) []string {
 	}
 	var all []string
 	for _, t := range types.APIResources {
-		if t.Kind != kind.Kind && !strings.Contains(t.Name, "/") && !slices.Contains(all, t.Kind) {
+		if t.Kind != "" && t.Kind != kind.Kind && !strings.Contains(t.Name, "/") && !slices.Contains(all, t.Kind) {
 			all = append(all, t.Kind)
 		}
 	}
@@ -280,7 +290,7 @@ func (q *inquiry) missingSecrets() []reference {
 		all = append(all, q.missingSecret(namespace, m[1])...)
 	}
 	for _, m := range missingConfigText.FindAllStringSubmatch(q.allText(), maxReferences) {
-		all = append(all, q.missingConfigMap(m[1])...)
+		all = append(all, q.missingConfigMap(namespace, m[1])...)
 	}
 	return all
 }

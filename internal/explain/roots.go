@@ -9,12 +9,16 @@ import (
 	"time"
 
 	"github.com/hashicorp/golang-lru/v2/expirable"
+	"golang.org/x/sync/semaphore"
 	"golang.org/x/time/rate"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
@@ -25,13 +29,17 @@ import (
 
 // The limits of [Roots].
 const (
-	// maxRootRequests limits the requests for one cause, and requestsPerMinute those for all of a namespace.
+	// maxRootRequests limits the requests for one cause. requestsPerMinute limits those for all causes of a
+	// namespace, after the first burst.
 	maxRootRequests   = 10
 	requestsPerMinute = 100
-	// maxRootBytes limits a response, if [kube.LimitResponses] wraps the connection.
+	requestsAtOnce    = 2 * maxRootRequests
+	// maxRootBytes limits a response, if [kube.LimitResponses] wraps the connection, and rootPage a list. Only one
+	// cause is followed at a time, for at most rootTimeout, because objects need more memory than their text.
 	maxRootBytes = 2 << 20
-	// rootTTL is how long a root is known without a request, and maxRoots how many are. Then, objects that fail in
-	// the same way are read again.
+	rootPage     = 200
+	rootTimeout  = 5 * time.Second
+	// rootTTL is how long a root is known without a request, and maxRoots how many are.
 	rootTTL  = 30 * time.Second
 	maxRoots = 2048
 	// absentTTL is how long a type that the cluster does not have is not looked for again.
@@ -39,8 +47,9 @@ const (
 )
 
 // Roots finds the roots of causes for those who may know only one namespace: the readers of a condition, an Event
-// or a message. Like [Explainer], it follows references, but only to objects of this namespace and of
-// chosen types, and reads neither Events nor logs. It is safe for concurrent use.
+// or a message. Like [Explainer], it follows references, but only from pods to what creates their Secrets and holds
+// their volumes. It reads objects of this namespace and of chosen types, the Nodes of pods, and neither Events
+// nor logs. It is safe for concurrent use.
 type Roots struct {
 	live, nodes client.Reader
 	scheme      *runtime.Scheme
@@ -49,16 +58,19 @@ type Roots struct {
 	kinds       []schema.GroupKind
 	// trimmed means that the pods of workloads come from a cache, which does not keep what they refer to.
 	trimmed bool
-	turns   *expirable.LRU[string, *rate.Limiter]
+	turn    *semaphore.Weighted
+	rates   *expirable.LRU[string, *rate.Limiter]
 	recent  *expirable.LRU[string, *diagnosis.Root]
 }
 
-// NewRoots returns Roots that reads objects of these types with live, and Nodes with nodes.
+// NewRoots returns Roots that reads objects of these types with live, and Nodes with nodes. All types belong to
+// a namespace.
 func NewRoots(live, nodes client.Reader, scheme *runtime.Scheme, mapper meta.RESTMapper, clk clock.PassiveClock, kinds []schema.GroupKind) *Roots {
 	return &Roots{
 		live: live, nodes: nodes, scheme: scheme, clock: clk, kinds: kinds,
-		mapper: &presentTypes{mapper, expirable.NewLRU[schema.GroupKind, error](maxRoots, nil, absentTTL)},
-		turns:  expirable.NewLRU[string, *rate.Limiter](maxRoots, nil, absentTTL),
+		mapper: &presentTypes{mapper, expirable.NewLRU[schema.GroupKind, error](len(kinds), nil, absentTTL)},
+		turn:   semaphore.NewWeighted(1),
+		rates:  expirable.NewLRU[string, *rate.Limiter](maxRoots, nil, absentTTL),
 		recent: expirable.NewLRU[string, *diagnosis.Root](maxRoots, nil, rootTTL),
 	}
 }
@@ -70,7 +82,7 @@ func (r *Roots) WithTrimmedPods() *Roots {
 }
 
 // Complete sets the root of a cause of target. w is what is known of target: its pods and their claims. It
-// leaves the cause as it is if there is no root, or if it cannot be read. A nil Roots does nothing.
+// leaves the cause as it is if there is no root, or if a read fails. A nil Roots does nothing.
 func (r *Roots) Complete(ctx context.Context, target client.Object, w diagnosis.Workload, cause *diagnosis.Cause) {
 	if r == nil || cause == nil || target.GetNamespace() == "" {
 		return
@@ -83,17 +95,25 @@ func (r *Roots) Complete(ctx context.Context, target client.Object, w diagnosis.
 	key := self.key() + "|" + string(target.GetUID()) + "|" + cause.Identity()
 	root, known := r.recent.Get(key)
 	if !known {
-		root = r.find(ctx, self, target, w, cause)
-		r.recent.Add(key, root)
+		var complete bool
+		if root, complete = r.find(ctx, self, target, w, cause); complete {
+			r.recent.Add(key, root)
+		}
 	}
 	if root != nil {
 		cause.SetRoot(*root)
 	}
 }
 
-// find returns the root of a cause, or nil.
-func (r *Roots) find(ctx context.Context, self reference, target client.Object, w diagnosis.Workload, cause *diagnosis.Cause) *diagnosis.Root {
-	reader := &within{Roots: r, namespace: self.namespace, left: maxRootRequests}
+// find returns the root of a cause, or nil, and whether nothing prevented a request.
+func (r *Roots) find(ctx context.Context, self reference, target client.Object, w diagnosis.Workload, cause *diagnosis.Cause) (root *diagnosis.Root, complete bool) {
+	ctx, cancel := context.WithTimeout(ctx, rootTimeout)
+	defer cancel()
+	if r.turn.Acquire(ctx, 1) != nil {
+		return nil, false
+	}
+	defer r.turn.Release(1)
+	reader := &within{Roots: r, namespace: self.namespace, left: maxRootRequests, listed: map[string]*unstructured.Unstructured{}}
 	q := &inquiry{
 		Explainer: &Explainer{client: reader, objects: reader, clock: r.clock, served: reader, within: reader},
 		ctx:       ctx, namespace: self.namespace, name: self.name, object: target, workload: w, blaming: cause, walk: newWalk(self),
@@ -108,18 +128,17 @@ func (r *Roots) find(ctx context.Context, self reference, target client.Object, 
 	}
 	q.follow()
 	x := &q.explanation
-	text, found := strings.CutPrefix(x.Cause.Message, cause.Message+": ")
-	root := &diagnosis.Root{Message: text}
-	switch {
-	case found:
-		root.Advice = x.Cause.Advice
-	case reader.outside == nil && !reader.limited:
-		return nil
-	default:
-		root.Message, root.Advice = "", cause.Advice
+	root = &diagnosis.Root{Advice: cause.Advice}
+	if text, found := strings.CutPrefix(x.Cause.Message, cause.Message+": "); found {
+		root = &diagnosis.Root{Message: text, Advice: x.Cause.Advice}
 	}
-	root.Message = strings.Trim(root.Message+"; "+reader.notChecked(), "; ")
-	return root
+	if rest := reader.notChecked(); rest != "" {
+		root.Message = strings.TrimPrefix(root.Message+"; "+rest, "; ")
+	}
+	if root.Message == "" {
+		return nil, !reader.failed
+	}
+	return root, !reader.failed && !reader.limited
 }
 
 // readWhole reads the pod of a cause about a Secret.
@@ -136,7 +155,7 @@ func (q *inquiry) readWhole() {
 // newWalk returns a walk that begins at an object.
 func newWalk(r reference) walk {
 	explained := 0
-	return walk{from: []string{r.key()}, explained: &explained, lists: map[string][]client.Object{}, fine: map[string]*Explanation{}}
+	return walk{from: []string{r.key()}, explained: &explained, lists: map[string][]client.Object{}, failed: map[string]bool{}, fine: map[string]*Explanation{}}
 }
 
 var (
@@ -144,36 +163,40 @@ var (
 	errTooManyReads = errors.New("too many objects were read for this namespace")
 )
 
+// clusterStores are the types of the cluster that a condition names, because an object of the namespace depends on
+// them. Their objects are not read.
+var clusterStores = []schema.GroupKind{{Group: externalSecret.Group, Kind: "ClusterSecretStore"}, {Group: certificate.Group, Kind: "ClusterIssuer"}}
+
 // within reads what [Roots] may read for one cause. It implements [apiClient] and served.
 type within struct {
 	*Roots
 	namespace string
 	// left is how many requests it may still send.
 	left int
-	// outside is the first object that could be the root and was not read, or nil.
+	// listed are the objects in lists that were read.
+	listed map[string]*unstructured.Unstructured
+	// outside is an object of the cluster that may be the root, or nil.
 	outside *reference
-	// limited is true if a request was not sent because of a limit.
-	limited bool
+	// limited is true if a request was not sent because of the limit for the namespace, failed if one failed.
+	limited, failed bool
 }
 
-// admits reports whether the object of a reference may be explained, and otherwise remembers it.
-func (w *within) admits(r reference) bool {
-	switch {
-	case w == nil, r.namespace == w.namespace && slices.Contains(w.kinds, r.kind):
+// allows reports whether objects of a type in a namespace may be read.
+func (w *within) allows(kind schema.GroupKind, namespace string) bool {
+	return w == nil || namespace == w.namespace && slices.Contains(w.kinds, kind)
+}
+
+// admits reports whether the object of a reference may be explained. It remembers one of the cluster that the text
+// of the problem is about. Tenants write references, so the name must be one.
+func (w *within) admits(r reference, text string) bool {
+	if w.allows(r.kind, r.namespace) {
 		return true
-	case r.kind == nodeKind: // the cause has what may be known of nodes; a name may not
-		return false
-	case w.outside != nil || w.count() != nil:
-		return false
 	}
-	mapping, err := w.mapper.RESTMapping(r.kind)
-	if err != nil {
-		return false // there is no such object
-	}
-	if mapping.Scope.Name() == meta.RESTScopeNameRoot {
+	isOutside := slices.Contains(clusterStores, r.kind) && (r.kind.Group == externalSecret.Group || mentions(text, r.name))
+	if isOutside && len(validation.IsDNS1123Subdomain(r.name)) == 0 {
 		r.namespace = ""
+		w.outside = &r
 	}
-	w.outside = &r
 	return false
 }
 
@@ -185,34 +208,37 @@ func (w *within) notChecked() string {
 	case w.outside == nil:
 		return ""
 	}
-	command := detailsCommand(&ProblemObject{Kind: w.outside.kind.Kind, Namespace: w.outside.namespace, Name: w.outside.name})
-	if w.outside.namespace != w.namespace {
-		return fmt.Sprintf("%s was not checked: ask your administrator to run %s", w.outside, command)
-	}
-	return fmt.Sprintf("%s was not checked: run %s", w.outside, command)
+	command := detailsCommand(&ProblemObject{Kind: w.outside.kind.Kind, Name: w.outside.name})
+	return fmt.Sprintf("%s was not checked: ask your administrator to run %s", w.outside, command)
 }
 
 // use counts a request, or returns why it must not be sent.
 func (w *within) use(kind schema.GroupVersionKind, namespace string) error {
-	if namespace != w.namespace || namespace == "" || !slices.Contains(w.kinds, kind.GroupKind()) {
+	if !w.allows(kind.GroupKind(), namespace) {
 		return errOutside
 	}
-	return w.count()
-}
-
-// count counts a request, or returns why there must be no further one.
-func (w *within) count() error {
-	turn, ok := w.turns.Get(w.namespace)
+	turn, ok := w.rates.Get(w.namespace)
 	if !ok {
-		turn = rate.NewLimiter(rate.Every(time.Minute/requestsPerMinute), requestsPerMinute)
-		w.turns.Add(w.namespace, turn)
+		turn = rate.NewLimiter(rate.Every(time.Minute/requestsPerMinute), requestsAtOnce)
+		w.rates.Add(w.namespace, turn)
 	}
-	if w.left == 0 || !turn.AllowN(w.clock.Now(), 1) {
+	switch {
+	case w.left == 0:
+		return errTooManyReads
+	case !turn.AllowN(w.clock.Now(), 1):
 		w.limited = true
 		return errTooManyReads
 	}
 	w.left--
 	return nil
+}
+
+// sent records whether a request failed. A missing permission is no failure: it stays.
+func (w *within) sent(err error) error {
+	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err) {
+		w.failed = true
+	}
+	return err
 }
 
 // Get implements client.Reader.
@@ -221,13 +247,19 @@ func (w *within) Get(ctx context.Context, key client.ObjectKey, o client.Object,
 		return w.nodes.Get(ctx, key, o, opts...)
 	}
 	kind, err := w.GroupVersionKindFor(o)
-	if err == nil {
-		err = w.use(kind, key.Namespace)
-	}
 	if err != nil {
 		return err
 	}
-	return w.live.Get(kube.WithResponseLimit(ctx, maxRootBytes), key, o, opts...)
+	if u, ok := o.(*unstructured.Unstructured); ok {
+		if known := w.listed[kind.Kind+"/"+key.String()]; known != nil && key.Namespace == w.namespace {
+			u.Object = known.Object
+			return nil
+		}
+	}
+	if err := w.use(kind, key.Namespace); err != nil {
+		return err
+	}
+	return w.sent(w.live.Get(kube.WithResponseLimit(ctx, maxRootBytes), key, o, opts...))
 }
 
 // List implements client.Reader.
@@ -243,7 +275,13 @@ func (w *within) List(ctx context.Context, list client.ObjectList, opts ...clien
 	if err := w.use(kind, (&client.ListOptions{}).ApplyOptions(opts).Namespace); err != nil {
 		return err
 	}
-	return w.live.List(kube.WithResponseLimit(ctx, maxRootBytes), list, opts...)
+	err = w.sent(w.live.List(kube.WithResponseLimit(ctx, maxRootBytes), list, append(opts, client.Limit(rootPage))...))
+	if found, ok := list.(*unstructured.UnstructuredList); ok && err == nil {
+		for i := range found.Items {
+			w.listed[kind.Kind+"/"+client.ObjectKeyFromObject(&found.Items[i]).String()] = &found.Items[i]
+		}
+	}
+	return err
 }
 
 // GroupVersionKindFor implements apiClient.
@@ -291,14 +329,19 @@ func (p *presentTypes) RESTMapping(kind schema.GroupKind, versions ...string) (*
 }
 
 // A Secret that does not exist can have something that should create it, which a condition names.
-// +kubebuilder:rbac:groups=external-secrets.io,resources=externalsecrets;secretstores,verbs=get;list
-// +kubebuilder:rbac:groups=bitnami.com,resources=sealedsecrets,verbs=get;list
-// +kubebuilder:rbac:groups=cert-manager.io,resources=certificates;certificaterequests;issuers,verbs=get;list
-// +kubebuilder:rbac:groups=acme.cert-manager.io,resources=orders;challenges,verbs=get;list
+// +kubebuilder:rbac:groups=external-secrets.io,resources=externalsecrets,verbs=list
+// +kubebuilder:rbac:groups=external-secrets.io,resources=secretstores,verbs=get
+// +kubebuilder:rbac:groups=bitnami.com,resources=sealedsecrets,verbs=list
+// +kubebuilder:rbac:groups=cert-manager.io,resources=certificates;certificaterequests,verbs=list
+// +kubebuilder:rbac:groups=cert-manager.io,resources=issuers,verbs=get
+// +kubebuilder:rbac:groups=acme.cert-manager.io,resources=orders;challenges,verbs=list
 //
 // A volume can be held by a pod, or be made from a snapshot.
 // +kubebuilder:rbac:groups="",resources=pods;persistentvolumeclaims,verbs=get
 // +kubebuilder:rbac:groups=snapshot.storage.k8s.io,resources=volumesnapshots,verbs=get
+
+// ForMessages returns the types that the messages of alarms may follow. Their authors may get these.
+func ForMessages() []schema.GroupKind { return []schema.GroupKind{podKind, claimKind} }
 
 // ForConditions returns the types that the conditions of Jupyters and AppServices may follow.
 func ForConditions() []schema.GroupKind {

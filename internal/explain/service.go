@@ -165,6 +165,7 @@ func (q *inquiry) operatedBy(s *corev1.Service) *reference {
 	}
 	groups, err := q.served.ServerGroups()
 	if err != nil {
+		q.unread("the API groups", "", err)
 		return nil
 	}
 	for _, key := range slices.Sorted(maps.Keys(s.Spec.Selector)) {

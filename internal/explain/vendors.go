@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -21,7 +22,7 @@ import (
 // istioGroup is the API group of Istio's routes: istio.io/docs/reference/config/networking.
 const istioGroup = "networking.istio.io"
 
-// Packages of Crossplane, whose pods have a label with their name: docs.crossplane.io.
+// Packages of Crossplane, whose pods have a label with the name: crossplane/internal/controller/pkg/runtime.
 var (
 	crossplaneFunction = schema.GroupKind{Group: "pkg.crossplane.io", Kind: "Function"}
 	crossplaneProvider = schema.GroupKind{Group: "pkg.crossplane.io", Kind: "Provider"}
@@ -30,7 +31,7 @@ var (
 // packaged returns the workloads of a package of Crossplane.
 func (q *inquiry) packaged() []reference {
 	return q.failingWorkloads(", which runs it,", func(o client.Object, _ *corev1.PodSpec) bool {
-		labels := o.GetLabels()
+		labels := templateLabels(o)
 		return labels["pkg.crossplane.io/function"] == q.name || labels["pkg.crossplane.io/provider"] == q.name
 	})
 }
@@ -106,7 +107,8 @@ func eachHost(routes []any, visit func(string)) {
 
 // gatewayPods returns the workloads whose pods a Gateway of Istio selects.
 func (q *inquiry) gatewayPods() []reference {
-	selector, _, _ := unstructured.NestedStringMap(q.custom().Object, "spec", "selector")
+	u := q.object.(*unstructured.Unstructured) //nolint:forcetypeassert // it is one without rules of its own
+	selector, _, _ := unstructured.NestedStringMap(u.Object, "spec", "selector")
 	if len(selector) == 0 {
 		return nil
 	}
@@ -145,8 +147,15 @@ func (q *inquiry) remoteSecrets() []reference {
 	var all []reference
 	for _, item := range items[:min(len(items), maxReferences)] {
 		fields, _ := item.(map[string]any)
-		if secret, _, _ := unstructured.NestedString(fields, "remoteRef", "key"); secret != "" {
-			all = append(all, q.missingSecret(namespace, secret)...)
+		name, _, _ := unstructured.NestedString(fields, "remoteRef", "key")
+		secret := metav1.PartialObjectMetadata{}
+		secret.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind(kindSecret))
+		err := q.objects.Get(q.ctx, client.ObjectKey{Namespace: namespace, Name: name}, &secret)
+		switch {
+		case apierrors.IsNotFound(err):
+			all = append(all, q.missingSecret(namespace, name)...)
+		case err != nil:
+			q.unread("secrets", "get them", err)
 		}
 	}
 	return all
@@ -164,20 +173,14 @@ func (q *inquiry) strimziCluster(u *unstructured.Unstructured) {
 	if kind.Kind == "KafkaConnector" {
 		of.Kind = "KafkaConnect"
 	}
-	if slices.ContainsFunc(q.listOf(of), func(o client.Object) bool { return o.GetName() == name }) || !q.wasRead(of) {
+	// A topic can be in another namespace than its cluster.
+	if slices.ContainsFunc(q.listIn("", of), func(o client.Object) bool { return o.GetName() == name }) || !q.couldRead("", of) {
 		return
 	}
 	q.explanation.State = Waiting
 	q.workload.Known = append(q.workload.Known, diagnosis.Cause{
 		Reason: of.Kind + "NotFound", Object: diagnosis.Object{Kind: kind.Kind, Name: u.GetName()},
-		Message: fmt.Sprintf("its label %s names %s %q, which does not exist in the namespace", label, of.Kind, name), Advice: "correct the label",
-	})
-}
-
-// wasRead reports whether nothing prevented a list of a type.
-func (q *inquiry) wasRead(kind schema.GroupKind) bool {
-	return !slices.ContainsFunc(q.explanation.NotChecked, func(n NotChecked) bool {
-		return strings.Contains(strings.ToLower(n.What), strings.ToLower(kind.Kind))
+		Message: fmt.Sprintf("its label %s names %s %q, which does not exist", label, of.Kind, name), Advice: "correct the label",
 	})
 }
 
@@ -220,7 +223,7 @@ func (q *inquiry) renewers(p *corev1.Pod) []reference {
 		if v.Secret == nil || len(all) >= maxReferences {
 			continue
 		}
-		all = append(all, q.makersOf(p.Namespace, v.Secret.SecretName)...)
+		all = append(all, q.expiredCertificates(p.Namespace, v.Secret.SecretName)...)
 		secret := metav1.PartialObjectMetadata{}
 		secret.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind(kindSecret))
 		err := q.objects.Get(q.ctx, client.ObjectKey{Namespace: p.Namespace, Name: v.Secret.SecretName}, &secret)
@@ -233,10 +236,23 @@ func (q *inquiry) renewers(p *corev1.Pod) []reference {
 	return all
 }
 
+// expiredCertificates returns the Certificates of cert-manager that write a Secret and have expired.
+func (q *inquiry) expiredCertificates(namespace, secret string) []reference {
+	var all []reference
+	for _, o := range q.listIn(namespace, certificate) {
+		name, _, _ := unstructured.NestedString(contentOf(o), "spec", "secretName")
+		until, _, _ := unstructured.NestedString(contentOf(o), "status", "notAfter")
+		if end, err := time.Parse(time.RFC3339, until); name == secret && err == nil && end.Before(q.clock.Now()) {
+			all = append(all, newReference(certificate, namespace, o.GetName(), ", which should be renewed,"))
+		}
+	}
+	return all
+}
+
 // skewed is how services say that the clock of a client is wrong.
 var skewed = regexp.MustCompile(`(?i)RequestTimeTooSkewed|clock skew|difference between the request time and the (?:current|server) time`)
 
-// clock returns the node of the pod whose log says that its clock is wrong.
+// wrongClock returns the node of the pod whose log says that clocks differ, if the node has this problem.
 func (q *inquiry) wrongClock() []reference {
 	if q.explanation.Log == nil || !skewed.MatchString(lastError(q.explanation.Log.Lines)) {
 		return nil
@@ -246,8 +262,16 @@ func (q *inquiry) wrongClock() []reference {
 		return nil
 	}
 	if c := q.explanation.Cause; c != nil {
-		c.Message = shortLine(fmt.Sprintf("%s; its log says that the clock of its node, %q, is wrong", c.Message, p.Spec.NodeName))
-		c.Advice = "ask the cluster's administrator to check the time of the node"
+		c.Message = shortLine(fmt.Sprintf("%s; its log says that the clock of a server differs from that of its node, %q", c.Message, p.Spec.NodeName))
+		c.Advice = "ask the cluster's administrator to check the time of both"
+	}
+	node := &corev1.Node{}
+	if err := q.objects.Get(q.ctx, client.ObjectKey{Name: p.Spec.NodeName}, node); err != nil {
+		q.unread("nodes", "get them", err)
+		return nil
+	}
+	if !slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool { return c.Type == ntpProblem && c.Status == corev1.ConditionTrue }) {
+		return nil
 	}
 	return []reference{newReference(nodeKind, "", p.Spec.NodeName, ", whose clock it uses,")}
 }
@@ -267,7 +291,8 @@ func (q *inquiry) counted() []reference {
 	}
 	users := map[string]int{}
 	most := ""
-	for _, o := range q.listOf(kind.GroupKind()) {
+	all := q.listOf(kind.GroupKind())
+	for _, o := range all {
 		if owner := metav1.GetControllerOfNoCopy(o); owner != nil {
 			key := fmt.Sprintf("%s %q", owner.Kind, owner.Name)
 			if users[key]++; users[key] > users[most] || users[key] == users[most] && key < most {
@@ -275,7 +300,7 @@ func (q *inquiry) counted() []reference {
 			}
 		}
 	}
-	if users[most] > 1 {
+	if users[most] > 1 && 2*users[most] >= len(all) {
 		c := q.explanation.Cause
 		c.Message = shortLine(fmt.Sprintf("%s; %d of them belong to %s", c.Message, users[most], most))
 	}
@@ -285,14 +310,17 @@ func (q *inquiry) counted() []reference {
 // longhornVolume is the state of a volume of Longhorn, which has the name of the volume's handle: longhorn.io/docs.
 var longhornVolume = schema.GroupKind{Group: "longhorn.io", Kind: "Volume"}
 
-// replicas returns the volumes of Longhorn that a pod waits for.
+// longhorn returns the volumes of Longhorn that a pod waits for.
 func (q *inquiry) longhorn() []reference {
-	if q.blaming == nil || q.blaming.Reason != diagnosis.ReasonFailedAttachVolume && q.blaming.Reason != diagnosis.ReasonFailedMount {
+	waits := q.blaming != nil && (q.blaming.Reason == diagnosis.ReasonFailedAttachVolume || q.blaming.Reason == diagnosis.ReasonFailedMount)
+	if !waits || len(q.blaming.Blames) > 0 {
 		return nil
 	}
+	text := q.problemText()
 	var all []reference
 	for _, o := range q.listIn("", longhornVolume) {
-		if slices.ContainsFunc(q.workload.Claims, func(c *corev1.PersistentVolumeClaim) bool { return c.Spec.VolumeName == o.GetName() }) {
+		isClaimed := slices.ContainsFunc(q.workload.Claims, func(c *corev1.PersistentVolumeClaim) bool { return c.Spec.VolumeName == o.GetName() })
+		if isClaimed && mentions(text, o.GetName()) {
 			all = append(all, newReference(longhornVolume, o.GetNamespace(), o.GetName(), ", which is its volume,"))
 		}
 	}

@@ -25,6 +25,8 @@ type walk struct {
 	explained *int
 	// lists are the lists that were read on the way, by type and namespace.
 	lists map[string][]client.Object
+	// failed are those that could not be read.
+	failed map[string]bool
 	// fine are the explained objects without a problem.
 	fine map[string]*Explanation
 }
@@ -79,7 +81,7 @@ func (x *Explanation) stopped() *Explanation {
 // explainNext explains an object on the walk. It returns nil if it cannot be explained, or if the walk
 // is too long. It reports a cycle if the walk has been there.
 func (q *inquiry) explainNext(r reference) (found *Explanation, cycle bool) {
-	if !q.within.admits(r) {
+	if !q.within.admits(r, q.allText()) {
 		return nil, false
 	}
 	mapping, err := q.client.RESTMapper().RESTMapping(r.kind)

@@ -135,14 +135,9 @@ func New(cluster string, nodes Nodes, live client.Reader) *Enricher {
 	}
 }
 
-// WithRoots lets causes name why the objects that they blame are as they are. It follows the kinds that an
-// Enricher reads. scheme must have these.
+// WithRoots lets causes name why the pods that they blame are as they are.
 func (e *Enricher) WithRoots(scheme *runtime.Scheme, mapper meta.RESTMapper) *Enricher {
-	var kinds []schema.GroupKind
-	for kind := range readable {
-		kinds = append(kinds, kind)
-	}
-	e.roots = explain.NewRoots(e.live, e.nodes, scheme, mapper, e.clock, kinds)
+	e.roots = explain.NewRoots(e.live, e.nodes, scheme, mapper, e.clock, explain.ForMessages())
 	return e
 }
 
