@@ -25,7 +25,7 @@ E2E_FULL    = $(shell grep -rlE --include='*_test.go' 'internal/testing/size"|"B
 E2E_OTHER  := ./test/chaos/steady ./test/e2e ./test/sequence/controllers ./test/sdk ./test/servers ./test/toolkit
 # The packages with concurrent code that unit tests run. To compile the others for the race
 # detector takes minutes.
-RACE_PKG   ?= $(addprefix ./internal/,alarm/... budget cli/watch controller/... kube/... operator/... policies/... testing/...) ./pkg/... ./test/sequence
+RACE_PKG   ?= $(addprefix ./internal/,alarm/... budget cli/watch controller/... explain kube/... operator/... policies/... testing/...) ./pkg/... ./test/sequence
 PKG        ?= $(filter-out $(shell go list $(E2E_PKG) $(E2E_OTHER)),$(shell go list ./...))
 # An operator made by bongsu-sdk, which make test skips if you choose packages.
 SAMPLE     := samples/memcached-operator

@@ -185,7 +185,7 @@ func (q *inquiry) strimziCluster(u *unstructured.Unstructured) {
 }
 
 // expiredText is how programs say that a certificate is out of date.
-var expiredText = regexp.MustCompile(`(?i)x509: certificate has expired|certificate (?:has )?expired|expired certificate|certificate has expired or is not yet valid|CERT_HAS_EXPIRED`)
+var expiredText = regexp.MustCompile(`(?i)certificate (?:has )?expired|expired certificate|CERT_HAS_EXPIRED`)
 
 // reflects is the annotation of a copy that reflector writes: github.com/emberstack/kubernetes-reflector.
 const reflects = "reflector.v1.k8s.emberstack.com/reflects"
