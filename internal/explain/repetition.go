@@ -35,7 +35,7 @@ func briefLastFailure(x *Explanation) *v1alpha1.LastFailure {
 }
 
 // repeats reports whether a message contains only what a printed cause does. The message of
-// a condition can also name other causes behind the first.
+// a condition can also name other causes behind the first, or what was not checked.
 func repeats(x *Explanation, message string) bool {
 	causes := slices.Clone(x.Others)
 	for _, c := range []*Cause{x.Cause, x.LastCrash} {
@@ -46,6 +46,6 @@ func repeats(x *Explanation, message string) bool {
 	return slices.ContainsFunc(causes, func(c Cause) bool {
 		d := c.diagnosis()
 		rest, ok := strings.CutPrefix(plaintext.Line(message), plaintext.Line(d.Lines()))
-		return message == d.Sentence() || message == c.Message || ok && (rest == "" || strings.HasPrefix(rest, " (besides: "))
+		return message == d.Sentence() || message == c.Message || ok && (rest == "" || strings.HasPrefix(rest, " (besides: ") || strings.HasPrefix(rest, "; "))
 	})
 }

@@ -32,7 +32,7 @@ func (c *Cause) withRoot() *Cause {
 		return c
 	}
 	all := *c
-	all.Message, all.Advice = joined(c.Message, c.Root.Message), c.Root.Advice
+	all.Message, all.Advice, all.Root = joined(c.Message, c.Root.Message), c.Root.Advice, nil
 	return &all
 }
 
