@@ -38,7 +38,7 @@ var components = []component{
 	{regexp.MustCompile(`\bno node offers amd\.com/`), regexp.MustCompile(`amd.*device-plugin`), workloads[2], ", which offers GPUs,"},
 	{regexp.MustCompile(`\bprovider "([\w-]+)" of the external secret store does not run`), regexp.MustCompile(`csi.*provider|provider.*csi`), workloads[2], ", which is the provider,"},
 	{regexp.MustCompile(`\bno free device matches ResourceClaim|cannot allocate all claims`), regexp.MustCompile(`\bdra-`), workloads[2], ", which offers devices,"},
-	{regexp.MustCompile(`Ingress has not yet been reconciled`), regexp.MustCompile(`^net-[a-z]+-controller$`), workloads[0], ", which reconciles it,"},
+	{regexp.MustCompile(`Ingress has not yet been reconciled`), regexp.MustCompile(`^net-(?:kourier|istio|contour|gateway-api)-controller$`), workloads[0], ", which reconciles it,"},
 	{regexp.MustCompile(`readiness gate "target-health\.elbv2\.k8s\.aws/`), regexp.MustCompile(`aws-load-balancer-controller`), workloads[0], ", which sets the readiness gate,"},
 	{regexp.MustCompile(`failed calling webhook .*x509: certificate signed by unknown authority|does not trust the certificate of admission webhook`), regexp.MustCompile(`cainjector`), workloads[0], ", which writes the authorities of webhooks,"},
 }

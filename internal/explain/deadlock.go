@@ -143,8 +143,7 @@ func selects(s *metav1.LabelSelector, set labels.Set) bool {
 
 // createsPods reports whether a rule is for the creation of pods.
 func createsPods(r admissionv1.RuleWithOperations) bool {
-	has := func(all []string, one string) bool { return slices.Contains(all, one) || slices.Contains(all, "*") }
-	return has(r.APIGroups, "") && (has(r.Resources, "pods") || slices.Contains(r.Resources, "*/*")) &&
+	return includes(r.APIGroups, "") && (includes(r.Resources, "pods") || slices.Contains(r.Resources, "*/*")) &&
 		slices.ContainsFunc(r.Operations, func(o admissionv1.OperationType) bool {
 			return o == admissionv1.Create || o == admissionv1.OperationAll
 		})

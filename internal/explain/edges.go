@@ -140,7 +140,7 @@ func (q *inquiry) blamed() iter.Seq[reference] {
 
 // leads find references of objects of all types, in this order, before [edges].
 var leads = []func(*inquiry) []reference{
-	func(q *inquiry) []reference { return q.next },
+	(*inquiry).found,       // what the functions for a type have found
 	(*inquiry).denied,      // roles that lack a rule
 	(*inquiry).confirmed,   // what the text of a component names
 	(*inquiry).beside,      // workloads that a podAffinity requires
@@ -160,11 +160,13 @@ var leads = []func(*inquiry) []reference{
 	(*inquiry).nodes,       // nodes that take no pods
 }
 
+func (q *inquiry) found() []reference { return q.next }
+
 // waysOut returns the functions that find references of the target.
 func (q *inquiry) waysOut() []func(*inquiry) []reference {
 	all := slices.Clone(leads)
 	if q.within != nil {
-		all = []func(*inquiry) []reference{leads[0], (*inquiry).confirmed}
+		all = []func(*inquiry) []reference{(*inquiry).found, (*inquiry).confirmed}
 	}
 	if q.object == nil || q.explanation.State == Running {
 		return all
@@ -197,11 +199,11 @@ func (q *inquiry) confirmed() []reference {
 		case kindPod:
 			all = append(all, q.sharesClaim(b.Name)...)
 		case kindSecret:
-			if slices.ContainsFunc(q.workload.Pods, func(p *corev1.Pod) bool { return usesSecret(p, b.Name) || pullsWith(p, b.Name) }) {
+			if slices.ContainsFunc(q.workload.Pods, func(p *corev1.Pod) bool { return refersTo(p, kindSecret, b.Name) || pullsWith(p, b.Name) }) {
 				all = append(all, q.missingSecret(q.namespace, b.Name)...)
 			}
 		case kindConfigMap:
-			if slices.ContainsFunc(q.workload.Pods, func(p *corev1.Pod) bool { return usesConfigMap(p, b.Name) }) {
+			if slices.ContainsFunc(q.workload.Pods, func(p *corev1.Pod) bool { return refersTo(p, kindConfigMap, b.Name) }) {
 				all = append(all, q.missingConfigMap(q.namespace, b.Name)...)
 			}
 		}
@@ -227,32 +229,64 @@ func (q *inquiry) sharesClaim(name string) []reference {
 	return []reference{newReference(podKind, q.namespace, name, "")}
 }
 
-// usesSecret reports whether a volume or a variable of the pod refers to a Secret.
-func usesSecret(p *corev1.Pod, name string) bool {
-	inVolume := slices.ContainsFunc(p.Spec.Volumes, func(v corev1.Volume) bool {
-		return v.Secret != nil && v.Secret.SecretName == name ||
-			v.Projected != nil && slices.ContainsFunc(v.Projected.Sources, func(s corev1.VolumeProjection) bool { return s.Secret != nil && s.Secret.Name == name })
-	})
-	return inVolume || slices.ContainsFunc(slices.Concat(p.Spec.InitContainers, p.Spec.Containers), func(c corev1.Container) bool {
-		return slices.ContainsFunc(c.EnvFrom, func(e corev1.EnvFromSource) bool { return e.SecretRef != nil && e.SecretRef.Name == name }) ||
-			slices.ContainsFunc(c.Env, func(e corev1.EnvVar) bool {
-				return e.ValueFrom != nil && e.ValueFrom.SecretKeyRef != nil && e.ValueFrom.SecretKeyRef.Name == name
-			})
-	})
+// refersTo reports whether a volume or a variable of the pod refers to a Secret or a ConfigMap.
+func refersTo(p *corev1.Pod, kind, name string) bool {
+	return slices.Contains(inVolumes(p), diagnosis.Object{Kind: kind, Name: name}) || slices.Contains(inVariables(p), diagnosis.Object{Kind: kind, Name: name})
 }
 
-// usesConfigMap reports whether a volume or a variable of the pod refers to a ConfigMap.
-func usesConfigMap(p *corev1.Pod, name string) bool {
-	inVolume := slices.ContainsFunc(p.Spec.Volumes, func(v corev1.Volume) bool {
-		return v.ConfigMap != nil && v.ConfigMap.Name == name ||
-			v.Projected != nil && slices.ContainsFunc(v.Projected.Sources, func(s corev1.VolumeProjection) bool { return s.ConfigMap != nil && s.ConfigMap.Name == name })
-	})
-	return inVolume || slices.ContainsFunc(slices.Concat(p.Spec.InitContainers, p.Spec.Containers), func(c corev1.Container) bool {
-		return slices.ContainsFunc(c.EnvFrom, func(e corev1.EnvFromSource) bool { return e.ConfigMapRef != nil && e.ConfigMapRef.Name == name }) ||
-			slices.ContainsFunc(c.Env, func(e corev1.EnvVar) bool {
-				return e.ValueFrom != nil && e.ValueFrom.ConfigMapKeyRef != nil && e.ValueFrom.ConfigMapKeyRef.Name == name
-			})
-	})
+// inVolumes returns the Secrets and ConfigMaps that volumes of the pod contain.
+func inVolumes(p *corev1.Pod) (all []diagnosis.Object) {
+	for _, v := range p.Spec.Volumes {
+		if v.Secret != nil {
+			all = append(all, diagnosis.Object{Kind: kindSecret, Name: v.Secret.SecretName})
+		}
+		if v.ConfigMap != nil {
+			all = append(all, diagnosis.Object{Kind: kindConfigMap, Name: v.ConfigMap.Name})
+		}
+		if v.Projected == nil {
+			continue
+		}
+		for _, s := range v.Projected.Sources {
+			if s.Secret != nil {
+				all = append(all, diagnosis.Object{Kind: kindSecret, Name: s.Secret.Name})
+			}
+			if s.ConfigMap != nil {
+				all = append(all, diagnosis.Object{Kind: kindConfigMap, Name: s.ConfigMap.Name})
+			}
+		}
+	}
+	return all
+}
+
+// inVariables returns the Secrets and ConfigMaps from which containers of the pod have variables.
+func inVariables(p *corev1.Pod) (all []diagnosis.Object) {
+	for _, c := range slices.Concat(p.Spec.InitContainers, p.Spec.Containers) {
+		for _, from := range c.EnvFrom {
+			if from.SecretRef != nil {
+				all = append(all, diagnosis.Object{Kind: kindSecret, Name: from.SecretRef.Name})
+			}
+			if from.ConfigMapRef != nil {
+				all = append(all, diagnosis.Object{Kind: kindConfigMap, Name: from.ConfigMapRef.Name})
+			}
+		}
+		for _, v := range c.Env {
+			all = append(all, ofVariable(v.ValueFrom)...)
+		}
+	}
+	return all
+}
+
+// ofVariable returns the Secret or ConfigMap that has the value of a variable.
+func ofVariable(from *corev1.EnvVarSource) []diagnosis.Object {
+	switch {
+	case from == nil:
+		return nil
+	case from.SecretKeyRef != nil:
+		return []diagnosis.Object{{Kind: kindSecret, Name: from.SecretKeyRef.Name}}
+	case from.ConfigMapKeyRef != nil:
+		return []diagnosis.Object{{Kind: kindConfigMap, Name: from.ConfigMapKeyRef.Name}}
+	}
+	return nil
 }
 
 // pullsWith reports whether the pod names a Secret for its images.

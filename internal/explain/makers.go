@@ -32,8 +32,8 @@ type maker struct {
 // cert-manager.io, sealed-secrets.netlify.app, developer.hashicorp.com (Vault Secrets Operator),
 // developer.1password.com, infisical.com, strimzi.io, cloudnative-pg.io, rabbitmq.com, elastic.co.
 var makers = []maker{
-	{kind: schema.GroupKind{Group: "external-secrets.io", Kind: "ExternalSecret"}, target: []string{"spec", "target", "name"}},
-	{kind: schema.GroupKind{Group: "cert-manager.io", Kind: "Certificate"}, target: []string{"spec", "secretName"}},
+	{kind: externalSecret, target: []string{"spec", "target", "name"}},
+	{kind: certificate, target: []string{"spec", "secretName"}},
 	{kind: schema.GroupKind{Group: "bitnami.com", Kind: "SealedSecret"}, target: []string{"spec", "template", "metadata", "name"}},
 	{kind: schema.GroupKind{Group: "secrets.hashicorp.com", Kind: "VaultStaticSecret"}, target: []string{"spec", "destination", "name"}},
 	{kind: schema.GroupKind{Group: "secrets.hashicorp.com", Kind: "VaultDynamicSecret"}, target: []string{"spec", "destination", "name"}},

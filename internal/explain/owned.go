@@ -2,6 +2,7 @@ package explain
 
 import (
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -61,8 +62,22 @@ func (q *inquiry) owned() []reference {
 // object owns.
 const maxSiblings = 6
 
-// siblings returns the other types of a group that belong to a namespace.
+// siblings returns the other types of a group that belong to a namespace and can be listed.
 func (q *inquiry) siblings(kind schema.GroupKind) []schema.GroupKind {
+	var all []schema.GroupKind
+	for _, t := range q.typesBeside(kind) {
+		if t.Namespaced && slices.Contains(t.Verbs, "list") {
+			all = append(all, schema.GroupKind{Group: kind.Group, Kind: t.Kind})
+		}
+	}
+	if len(all) > maxSiblings {
+		return nil
+	}
+	return all
+}
+
+// typesBeside returns the other types of a group, in the version of a type.
+func (q *inquiry) typesBeside(kind schema.GroupKind) []metav1.APIResource {
 	mapping, err := q.client.RESTMapper().RESTMapping(kind)
 	if err != nil {
 		return nil
@@ -72,17 +87,9 @@ func (q *inquiry) siblings(kind schema.GroupKind) []schema.GroupKind {
 		q.unread("the types of "+kind.Group, "", err)
 		return nil
 	}
-	var all []schema.GroupKind
-	for _, t := range types.APIResources {
-		sibling := schema.GroupKind{Group: kind.Group, Kind: t.Kind}
-		if t.Namespaced && slices.Contains(t.Verbs, "list") && sibling != kind {
-			all = append(all, sibling)
-		}
-	}
-	if len(all) > maxSiblings {
-		return nil
-	}
-	return all
+	return slices.DeleteFunc(slices.Clone(types.APIResources), func(t metav1.APIResource) bool {
+		return t.Kind == "" || t.Kind == kind.Kind || strings.Contains(t.Name, "/") // a subresource
+	})
 }
 
 // attempts are types whose last object alone counts: it replaces the ones before it.

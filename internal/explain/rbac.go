@@ -126,10 +126,12 @@ func (r *request) isSubject(s rbacv1.Subject) bool {
 
 // isAllowedBy reports whether a rule may allow the request.
 func (r *request) isAllowedBy(rule rbacv1.PolicyRule) bool {
-	has := func(values []string, value string) bool {
-		return slices.Contains(values, value) || slices.Contains(values, "*")
-	}
-	return has(rule.Verbs, r.verb) && has(rule.APIGroups, r.group) && has(rule.Resources, r.resource)
+	return includes(rule.Verbs, r.verb) && includes(rule.APIGroups, r.group) && includes(rule.Resources, r.resource)
+}
+
+// includes reports whether a list of a rule has a value, or all values.
+func includes(values []string, value string) bool {
+	return slices.Contains(values, value) || slices.Contains(values, "*")
 }
 
 // bindings returns the bindings that can allow requests in a namespace, and whether all could be read.

@@ -104,9 +104,9 @@ func (q *inquiry) named() []reference {
 		}
 	}
 	eachReference(u.Object["spec"], 0, add)
-	for _, kind := range q.typesOf(u.GroupVersionKind().GroupKind()) {
-		for _, name := range namesAfter(text, kind) {
-			add(kind, map[string]any{"name": name, "kind": kind})
+	for _, t := range q.typesBeside(u.GroupVersionKind().GroupKind()) {
+		for _, name := range namesAfter(text, t.Kind) {
+			add(t.Kind, map[string]any{"name": name, "kind": t.Kind})
 		}
 	}
 	return all
@@ -117,10 +117,10 @@ func (q *inquiry) named() []reference {
 func (q *inquiry) counterparts() []reference {
 	u := q.custom()
 	var all []reference
-	for _, kind := range q.typesOf(u.GroupVersionKind().GroupKind()) {
-		ref, _, _ := unstructured.NestedMap(u.Object, "spec", strings.ToLower(kind[:1])+kind[1:])
+	for _, t := range q.typesBeside(u.GroupVersionKind().GroupKind()) {
+		ref, _, _ := unstructured.NestedMap(u.Object, "spec", strings.ToLower(t.Kind[:1])+t.Kind[1:])
 		if name, _ := ref["name"].(string); name != "" && len(ref) == 1 && len(all) < maxReferences {
-			all = append(all, newReference(schema.GroupKind{Group: u.GroupVersionKind().Group, Kind: kind}, q.namespace, name, ", which it names,"))
+			all = append(all, newReference(schema.GroupKind{Group: u.GroupVersionKind().Group, Kind: t.Kind}, q.namespace, name, ", which it names,"))
 		}
 	}
 	return all
@@ -148,25 +148,6 @@ func namesAfter(text, kind string) []string {
 
 // nameAfterKind matches a name after its type. After a space alone, it must contain a dash.
 var nameAfterKind = regexp.MustCompile(`^(?:\(s\))?(?:: |/|:? ?["'\x60])(?:[a-z0-9-]+/)?([a-z0-9][a-z0-9.-]*)|^ (?:[a-z0-9-]+/)?([a-z0-9]+-[a-z0-9.-]+)`)
-
-// typesOf returns the other types of a group.
-func (q *inquiry) typesOf(kind schema.GroupKind) []string {
-	mapping, err := q.client.RESTMapper().RESTMapping(kind)
-	if err != nil {
-		return nil
-	}
-	types, err := q.served.ServerResourcesForGroupVersion(mapping.GroupVersionKind.GroupVersion().String())
-	if err != nil {
-		return nil
-	}
-	var all []string
-	for _, t := range types.APIResources {
-		if t.Kind != "" && t.Kind != kind.Kind && !strings.Contains(t.Name, "/") && !slices.Contains(all, t.Kind) {
-			all = append(all, t.Kind)
-		}
-	}
-	return all
-}
 
 // mentionsKind reports whether a text is about the object of a field that is named after its type. An example is
 // "referenced ImageRepository has not been scanned yet".

@@ -347,7 +347,7 @@ func ForMessages() []schema.GroupKind { return []schema.GroupKind{podKind, claim
 func ForConditions() []schema.GroupKind {
 	return []schema.GroupKind{
 		podKind, claimKind, volumeSnapshot,
-		{Group: "external-secrets.io", Kind: "ExternalSecret"}, {Group: "external-secrets.io", Kind: "SecretStore"}, {Group: "bitnami.com", Kind: "SealedSecret"},
+		externalSecret, {Group: externalSecret.Group, Kind: "SecretStore"}, {Group: "bitnami.com", Kind: "SealedSecret"},
 		certificate, {Group: certificate.Group, Kind: "CertificateRequest"}, {Group: certificate.Group, Kind: "Issuer"},
 		{Group: "acme.cert-manager.io", Kind: "Order"}, {Group: "acme.cert-manager.io", Kind: "Challenge"},
 	}

@@ -86,13 +86,12 @@ func (e *Enricher) controller(ctx context.Context, ref alarm.Reference, reason s
 		return alarm.Object{}, err
 	}
 	object := objectOf(ref, owner)
-	object.Cause = e.causeOf(ctx, owner, diagnosis.Workload{})
-	if reason == withoutPods {
-		return object, nil
+	var err error
+	if reason != withoutPods {
+		object.Cause, err = e.causeOfPods(ctx, owner)
 	}
-	cause, err := e.causeOfPods(ctx, owner)
-	if err == nil {
-		object.Cause = cause
+	if reason == withoutPods || err != nil {
+		object.Cause = e.causeOf(ctx, owner, diagnosis.Workload{})
 	}
 	return object, err
 }
