@@ -75,8 +75,8 @@ const (
 	// The operator retries it.
 	ReasonUnavailable = "Unavailable"
 	// ReasonReceiverNotFound: a receiver in spec.receivers does not exist, or is a ClusterAlarmReceiver
-	// that does not allow the namespace of the Alarm. Messages wait until their maximum age for a
-	// receiver that does not exist, but not for a ClusterAlarmReceiver of an Alarm.
+	// that does not allow the namespace of the Alarm. Nothing is sent to it before. Without any
+	// receiver, the alarm is not in force.
 	ReasonReceiverNotFound = "ReceiverNotFound"
 	// ReasonReceiverNotReady: a receiver is not ready. Its status says why.
 	ReasonReceiverNotReady = "ReceiverNotReady"

@@ -193,41 +193,16 @@ func ReceiverID(key, uid string) string {
 	return key + "@" + uid
 }
 
-// AwaitedID identifies the first receiver with a key that is created in the namespace with a UID:
-// KIND/NAMESPACE/NAME@namespace:UID. Messages for a receiver that does not exist wait under this ID,
-// so that none reaches the next namespace of the same name. For a ClusterAlarmReceiver, it is the
-// key.
-func AwaitedID(key, namespaceUID string) string {
-	if namespaceUID == "" || strings.Contains(key, "//") {
-		return key
-	}
-	return key + "@" + ofNamespace + namespaceUID
-}
-
-// ofNamespace begins the UID of a namespace in an ID. It contains no slash: the part of an ID before
-// its last slash is that of all receivers of a namespace.
-const ofNamespace = "namespace:"
-
 // ReceiverKey returns the key in the ID of a receiver.
 func ReceiverKey(id string) string {
-	key, _, _ := strings.Cut(id, "@")
+	key, _ := SplitReceiver(id)
 	return key
 }
 
-// SplitReceiver returns the parts of the ID of a receiver. If it does not exist, uid is empty.
-// namespaceUID is then that of AwaitedID.
-func SplitReceiver(id string) (key, uid, namespaceUID string) {
+// SplitReceiver returns the parts of the ID of a receiver.
+func SplitReceiver(id string) (key, uid string) {
 	key, uid, _ = strings.Cut(id, "@")
-	if namespaceUID, ok := strings.CutPrefix(uid, ofNamespace); ok {
-		return key, "", namespaceUID
-	}
-	return key, uid, ""
-}
-
-// IsAwaited reports whether an ID is that of a receiver that does not exist.
-func IsAwaited(id string) bool {
-	_, uid, _ := SplitReceiver(id)
-	return uid == ""
+	return key, uid
 }
 
 // GroupKey identifies the group of an alarm's occurrences that share these values, with

@@ -58,7 +58,7 @@ func (a *App) addAlarms(ctx context.Context, as *assembly) error {
 	as.bodyFailed, as.clusterName = observer.BodyFailed, clusterName(as.Options, uid)
 	known := &knownReceivers{namespaces: newNamespaces(a.manager.GetCache(), a.manager.GetAPIReader())}
 	dispatcher := notify.NewDispatcher(a.outbox, observer, realClock, as.Log.WithName("notify"),
-		notify.Options{MaxAge: as.Options.DeliveryMaxAge, MayLead: a.lease.held, Orphaned: known.orphaned, Adopts: known.adopts})
+		notify.Options{MaxAge: as.Options.DeliveryMaxAge, MayLead: a.lease.held, Orphaned: known.orphaned})
 	metrics.RegisterReceivers(as.Metrics, dispatcher.FailingReceivers, dispatcher.SetAsideByAll)
 	inForce := pipeline.NewAlarms()
 	changes, err := objects.New(as.REST, a.outbox, realClock, as.Log.WithName("changes"))
@@ -93,10 +93,8 @@ func (a *App) addAlarms(ctx context.Context, as *assembly) error {
 		LoadAlarms:      func(ctx context.Context) error { known.start(realClock.Now()); return controllers.prime(ctx) },
 		MaxAge:          undecidedAfter,
 		Identify:        known.identify,
-		Adopts:          known.adopts,
 		Repeats:         known.repeats,
 		Acknowledges:    known.acknowledges,
-		Missing:         alarm.IsAwaited,
 		Clock:           realClock,
 		Log:             as.Log.WithName("pipeline"),
 	})
@@ -253,7 +251,7 @@ func (a *App) addAlarmControllers(ctx context.Context, as *assembly, counts *cou
 	reporter := func(kind string) *status.Reporter {
 		return status.New(cl, a.manager.GetAPIReader(), realClock, counts, kind)
 	}
-	forAlarms := alarms.Dependencies{Client: cl, Live: a.manager.GetAPIReader(), Compiler: compiler, Alarms: inForce, Changes: changes, Metrics: as.Metrics, Reporter: reporter, Policies: as.policies, Clock: realClock, Begun: a.atWork}
+	forAlarms := alarms.Dependencies{Client: cl, Compiler: compiler, Alarms: inForce, Changes: changes, Metrics: as.Metrics, Reporter: reporter, Policies: as.policies, Clock: realClock, Begun: a.atWork}
 	forReceivers := receivers.Dependencies{
 		Client: cl, Live: a.manager.GetAPIReader(), Secrets: watch, Unwatched: !watched, Dispatcher: dispatcher,
 		Reporter: reporter, Policies: as.policies, Sinks: sinks,

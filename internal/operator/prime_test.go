@@ -79,7 +79,7 @@ func primeWhen(t *testing.T, begun func() bool, set alarms.Alarms, gate *policie
 	t.Cleanup(func() { _ = store.Close() })
 	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithStatusSubresource(&v1alpha1.Alarm{}).Build()
 	d := alarms.Dependencies{
-		Client: c, Live: c, Compiler: compiler, Alarms: set, Policies: gate, Clock: realClock, Begun: begun,
+		Client: c, Compiler: compiler, Alarms: set, Policies: gate, Clock: realClock, Begun: begun,
 		Changes:  struct{ alarms.Changes }{}, // these alarms name no resources
 		Reporter: func(kind string) *status.Reporter { return status.New(c, c, realClock, counters.New(store), kind) },
 	}

@@ -73,56 +73,15 @@ func (r *knownReceivers) namespaceLabels(id string) []string {
 	return receiver.NamespaceLabels(existing)
 }
 
-// orphaned reports whether a receiver does not exist any more, or if it never did, whether its
-// namespace does not. It is false if that cannot be read. The cache can be older than the
-// outbox, so only the API server's answer counts.
+// orphaned reports whether the receiver with an ID does not exist any more. It is false if that
+// cannot be read. The cache can be older than the outbox, so only the API server's answer counts.
 func (r *knownReceivers) orphaned(id string) bool {
-	receiver, uid, namespaceUID := alarm.SplitReceiver(id)
-	key, err := kube.ParseKey(receiver)
-	if err != nil || uid == "" && key.Namespace == "" {
-		return false
-	}
-	if uid == "" {
-		is, err := r.isNamespace(key.Namespace, namespaceUID)
-		return err == nil && !is
-	}
+	receiver, uid := alarm.SplitReceiver(id)
 	if cached, err := get(context.Background(), r.cache, receiver, client.UnsafeDisableDeepCopy); err == nil && string(cached.GetUID()) == uid {
 		return false
 	}
 	is, err := r.isReceiver(receiver, uid)
 	return err == nil && !is
-}
-
-// adopts reports whether the receiver with an ID is in the namespace for which an awaited receiver
-// was stored. It asks the API server, because the cache can still have a former receiver or
-// namespace of the name. Messages of one tenant would then reach another. The receiver is read after
-// its namespace: if it exists then, it has been in this one.
-func (r *knownReceivers) adopts(id, awaited string) (bool, error) {
-	receiver, uid, _ := alarm.SplitReceiver(id)
-	_, _, namespaceUID := alarm.SplitReceiver(awaited)
-	key, err := kube.ParseKey(receiver)
-	if err != nil {
-		return false, err
-	}
-	if key.Namespace == "" {
-		return true, nil
-	}
-	if is, err := r.isNamespace(key.Namespace, namespaceUID); !is || err != nil {
-		return false, err
-	}
-	return r.isReceiver(receiver, uid)
-}
-
-// isNamespace reports whether the namespace with a name has this UID, as the API server says.
-func (r *knownReceivers) isNamespace(name, uid string) (bool, error) {
-	if err, ok := r.failing.Get(""); ok {
-		return false, err
-	}
-	ns, err := r.readLive(name)
-	if apierrors.IsNotFound(err) {
-		return false, nil
-	}
-	return err == nil && string(ns.UID) == uid, err
 }
 
 // isReceiver reports whether the receiver with a key has this UID, as the API server says.

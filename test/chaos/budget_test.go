@@ -2,6 +2,7 @@ package chaos
 
 import (
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,19 +16,21 @@ import (
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/internal/testing/cluster"
+	"github.com/bongsu-io/bongsu/internal/testing/sink"
 )
 
-// TestMissingReceiversDoNotFillTheDisk lets a tenant write the largest messages for the
-// largest number of receivers that do not exist, beside another alarm.
-func TestMissingReceiversDoNotFillTheDisk(t *testing.T) {
+// TestFailingReceiversDoNotFillTheDisk lets a tenant write the largest messages for the
+// largest number of receivers that accept nothing, beside another alarm.
+func TestFailingReceiversDoNotFillTheDisk(t *testing.T) {
 	const limit, slack = 32 << 20, 20 << 20 // the WAL is cut to 16 MiB
 	s := newFixture(t, cluster.Shared(t), "victim")
 	victim := s.receivers[0]
 	hostile := s.Namespace(t, nil)
+	s.createFailingReceivers(hostile)
 	for i := range 10 {
-		s.create(alarmWithoutReceivers(hostile, fmt.Sprint("hostile-", i)))
+		s.create(alarmToFailingReceivers(hostile, fmt.Sprint("hostile-", i)))
 	}
-	m := newManager(s, "--outbox-max-bytes=32Mi", "--log-format=text")
+	m := newManager(s, "--outbox-max-bytes=32Mi", "--log-format=text", "--allowed-receiver-addresses", "127.0.0.0/8")
 	m.startReady()
 
 	var expected []string
@@ -53,14 +56,29 @@ func TestMissingReceiversDoNotFillTheDisk(t *testing.T) {
 	t.Attr("disk", fmt.Sprint(used))
 }
 
-// alarmWithoutReceivers returns an Alarm of all Events with the longest text. It names 16
-// receivers that do not exist.
-func alarmWithoutReceivers(namespace, name string) *v1alpha1.Alarm {
+// failingReceivers is the number of receivers that an Alarm can name.
+const failingReceivers = 16
+
+// createFailingReceivers creates AlarmReceivers that accept nothing.
+func (s *fixture) createFailingReceivers(namespace string) {
+	s.t.Helper()
+	server := newReceiver(s.t, "failing")
+	server.Always(sink.Status(http.StatusServiceUnavailable, "not now"))
+	for i := range failingReceivers {
+		s.create(&v1alpha1.AlarmReceiver{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprint("failing-", i)},
+			Spec:       v1alpha1.AlarmReceiverSpec{Webhook: &v1alpha1.WebhookReceiver{HTTPServer: v1alpha1.HTTPServer{URL: v1alpha1.ServerURL(server.URL())}}},
+		})
+	}
+}
+
+// alarmToFailingReceivers returns an Alarm of all Events with the longest text.
+func alarmToFailingReceivers(namespace, name string) *v1alpha1.Alarm {
 	a := &v1alpha1.Alarm{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 	a.Spec.Match = []v1alpha1.EventMatch{{Reasons: []string{reason}}}
 	a.Spec.Message = v1alpha1.AlarmMessage{Text: strings.Repeat("<", 3000)}
-	for r := range 16 {
-		a.Spec.Receivers = append(a.Spec.Receivers, v1alpha1.ReceiverReference{Name: fmt.Sprintf("%s-%d", name, r)})
+	for i := range failingReceivers {
+		a.Spec.Receivers = append(a.Spec.Receivers, v1alpha1.ReceiverReference{Name: fmt.Sprint("failing-", i)})
 	}
 	return a
 }

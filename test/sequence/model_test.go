@@ -103,8 +103,6 @@ type groupMessage struct {
 	resolved bool
 	object   string
 	receiver *endpoint
-	// waited: it contains an occurrence from before the receiver was created.
-	waited bool
 }
 
 // acceptance is a request that a receiver accepted.
@@ -231,13 +229,6 @@ func (m *model) restored(version, read uint64) {
 			r.raised++
 		}
 	}
-	for _, e := range m.w.receivers { // the checkpoint can be older than their deletion
-		for _, g := range []*gap{e.before, e.after} {
-			if g != nil {
-				g.covered = 0
-			}
-		}
-	}
 	m.uncovered = slices.Clone(m.answers)
 	for _, a := range m.uncovered {
 		a.incomplete = true
@@ -300,9 +291,6 @@ func (w *world) checkpointWritten(p *process) {
 	isRestored := m.isRestored
 	m.isRestored = false
 	defer func() { w.ledIn[p.replica] = m.restores }()
-	for _, e := range w.receivers {
-		e.seen = e.seen || !e.isDeleted()
-	}
 	if p.foreign {
 		p.foreign = false
 		ledIn, led := w.ledIn[p.replica]
@@ -332,13 +320,6 @@ func (w *world) checkpointWritten(p *process) {
 		return
 	}
 	before := time.Now().Add(-2 * latency) // when the request began
-	last := w.cluster.decoded()
-	for _, e := range w.receivers {
-		_, behind := last.Behind[e.key]
-		if e.before != nil && m.failovers == e.before.failovers && e.created.Add(time.Second).Before(before) && !behind && len(last.Waiting[e.key]) == 0 {
-			e.before.recorded = true
-		}
-	}
 	m.uncovered = slices.DeleteFunc(m.uncovered, func(a *acceptance) bool {
 		a.incomplete = m.incomplete(a, before)
 		return a.answered.Before(before) && !a.incomplete
@@ -367,34 +348,17 @@ func (m *model) checkSent(e *endpoint, p part, event *message.Event) {
 		m.failf("not matched, but sent: %v", p)
 	case a.suspendedAt(r.at):
 		m.failf("happened while the alarm was suspended, but sent: %v", p)
-	case r.raised == 0 && m.isForFormer(e, r):
+	case r.raised == 0 && e.isForFormer(r):
 		m.failf("happened before the receiver was created, but sent: %v", p)
 	case m.compactions == 0 && event.Count != int64(r.increase):
 		m.failf("wrong count: %v was sent with %d, want %d", p, event.Count, r.increase)
 	}
 }
 
-// isForFormer reports whether only the former receiver may get an occurrence. The caller holds
-// the mutex.
-func (m *model) isForFormer(e *endpoint, r *rise) bool {
-	if !e.created.After(r.at) {
-		return false
-	}
-	g := e.before
-	if g.awaited && m.failovers != g.failovers {
-		return false
-	}
-	if f := g.former; f.created.After(r.at) && f.before != nil && !f.before.recorded && m.failovers != f.failovers {
-		return false // it waited for the name, and another leader does not know that the former got it
-	}
-	return g.unseen || r.version <= g.covered || r.version <= g.read && m.failovers == g.failovers
-}
-
-// waitsForName reports whether an occurrence waited for a receiver of that name, which did not
-// exist, and a failover cannot have changed that. The caller holds the mutex.
-func (m *model) waitsForName(e *endpoint, r *rise) bool {
-	g := e.before
-	return !g.disputed && r.at.After(g.begin) && r.version > g.read && r.version <= g.readUntil && (m.failovers == g.failovers || g.recorded)
+// isForFormer reports whether only the former receiver may get an occurrence. A leader that ran when
+// this one was created can send it what it read later.
+func (e *endpoint) isForFormer(r *rise) bool {
+	return r.at.Before(e.created.Truncate(time.Second)) && (e.unobserved || r.version <= e.read)
 }
 
 // checkOrder reports an occurrence that is sent after a later one of the same object. One that
@@ -409,17 +373,15 @@ func (m *model) checkOrder(p part) {
 }
 
 // checkInterval reports a message of a group that comes too soon after the one before. Neither a
-// message that resolves the group nor the one after it must wait. A message that waited for a receiver
-// of the name does not count. The caller holds the mutex.
+// message that resolves the group nor the one after it must wait. The caller holds the mutex.
 func (m *model) checkInterval(e *endpoint, group *message.Group, parts []part) {
 	key, now := e.uid+"/"+group.Key, time.Now()
 	last, ok := m.lastOfGroup[key]
 	again := slices.ContainsFunc(parts, func(p part) bool { return m.accepted[p] > 1 })
-	if ok && !again && m.failovers == 0 && m.restores == 0 && !last.resolved && !last.waited && !group.Resolved && now.Sub(last.at) < groupInterval*time.Second {
+	if ok && !again && m.failovers == 0 && m.restores == 0 && !last.resolved && !group.Resolved && now.Sub(last.at) < groupInterval*time.Second {
 		m.failf("too soon: %v came %v after another message of its group", parts, now.Sub(last.at))
 	}
-	waited := slices.ContainsFunc(parts, func(p part) bool { return e.created.After(m.rises[p.serial].at) })
-	m.lastOfGroup[key] = groupMessage{at: now, resolved: group.Resolved, object: group.By[0].Value, receiver: e, waited: waited}
+	m.lastOfGroup[key] = groupMessage{at: now, resolved: group.Resolved, object: group.By[0].Value, receiver: e}
 }
 
 // endRefused records that a receiver refused the end of a group, which is dropped. The caller holds
@@ -555,7 +517,7 @@ func (m *model) checkPart(a *alarmState, e *endpoint, r *rise) {
 	}
 	switch {
 	case !m.mustSend(a, r), a.suspendedSince(r.at), m.rejected[p], m.unseen(r):
-	case e.createdAfter(r.at) && !m.waitsForName(e, r):
+	case e.createdAfter(r.at):
 	default:
 		m.failf("not sent: %v, increased by %d at version %d", p, r.increase, r.version)
 	}

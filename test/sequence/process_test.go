@@ -46,8 +46,8 @@ type process struct {
 	restored bool
 	// led: it has written the checkpoint.
 	led bool
-	// newest is when the newest receiver was created that existed at the start.
-	newest time.Time
+	// started is when it began to lead, in whole seconds.
+	started time.Time
 
 	store      *outbox.Store
 	source     *source.Source
@@ -61,7 +61,7 @@ type process struct {
 // start starts the operator on a replica, which becomes the leader.
 func (w *world) start(replica int) *process {
 	w.starts++
-	p := &process{w: w, replica: replica, ended: make(chan struct{}), alarms: pipeline.NewAlarms()}
+	p := &process{w: w, replica: replica, started: time.Now().Truncate(time.Second), ended: make(chan struct{}), alarms: pipeline.NewAlarms()}
 	var err error
 	p.store, err = outbox.Open(w.ctx, w.disks[replica], outbox.WithComposer(pipeline.ComposeGroup))
 	w.must(err)
@@ -76,13 +76,10 @@ func (w *world) start(replica int) *process {
 	}
 	observer := metrics.NewObserver(counts, metrics.New(prometheus.NewRegistry(), load),
 		events.NewRecorder(api, clock.RealClock{}, "bongsu"), "bongsu", clock.RealClock{}, logr.Discard())
-	p.dispatcher = notify.NewDispatcher(p.store, observer, clock.RealClock{}, logr.Discard(), notify.Options{Orphaned: p.orphaned, Adopts: p.adopts})
+	p.dispatcher = notify.NewDispatcher(p.store, observer, clock.RealClock{}, logr.Discard(), notify.Options{Orphaned: p.orphaned})
 	p.source, err = source.New(w.cluster.config(), clock.RealClock{}, logr.Discard())
 	w.must(err)
 	for _, e := range w.receivers {
-		if e.created.After(p.newest) {
-			p.newest = e.created
-		}
 		if !e.isDeleted() {
 			p.configure(e)
 		}
@@ -91,7 +88,7 @@ func (w *world) start(replica int) *process {
 		ClusterUID: "cluster", Source: p.source, Outbox: p.store, Checkpoint: checkpoint.NewStore(api, "bongsu"),
 		Dispatcher: p.dispatcher, Alarms: p.alarms, Namespaces: noNamespaces{}, Enricher: w, Reporter: observer, MaxAge: 24 * time.Hour,
 		Observe: func(context.Context, []alarm.Occurrence) {}, Clock: clock.RealClock{}, Log: logr.Discard(),
-		Identify: p.identify, Adopts: p.adopts, Missing: alarm.IsAwaited,
+		Identify: p.identify,
 		LoadAlarms: func(context.Context) error {
 			for _, a := range w.alarms {
 				p.apply(a)
@@ -161,7 +158,7 @@ func (p *process) apply(a *alarmState) {
 // configure does what the controller of receivers does.
 func (p *process) configure(e *endpoint) {
 	p.dispatcher.Configure(notify.Receiver{
-		Key: e.key, UID: e.uid, NamespaceUID: uidOfNamespace(e.namespace()), Fingerprint: e.uid, Notifier: &notifier{process: p, endpoint: e}, Namespace: e.namespace(), Limits: e.limits,
+		Key: e.key, UID: e.uid, Fingerprint: e.uid, Notifier: &notifier{process: p, endpoint: e}, Namespace: e.namespace(), Limits: e.limits,
 	})
 }
 
@@ -173,42 +170,23 @@ func (p *process) identify(key string) (id string, since time.Time) {
 	if e.isDeleted() {
 		return "", time.Time{}
 	}
-	if !e.created.After(p.newest) {
-		since = e.created.Truncate(time.Second).Add(time.Second)
+	since = e.created.Truncate(time.Second).Add(time.Second)
+	if since.After(p.started) {
+		since = p.started
 	}
 	return alarm.ReceiverID(key, e.uid), since
 }
 
 // orphaned does what the operator does to learn whether a receiver exists.
 func (p *process) orphaned(id string) bool {
-	key, uid, _ := alarm.SplitReceiver(id)
-	if uid == "" || p.w.cluster.isDown() {
+	key, uid := alarm.SplitReceiver(id)
+	if p.w.cluster.isDown() {
 		return false
 	}
 	p.w.model.mu.Lock()
 	defer p.w.model.mu.Unlock()
 	e := p.w.receivers[key]
 	return e.isDeleted() || e.uid != uid
-}
-
-// adopts does what the operator does with the answers of the API server.
-func (p *process) adopts(id, awaited string) (bool, error) {
-	if p.w.cluster.isDown() {
-		return false, errors.New("the API server does not answer")
-	}
-	key, uid, _ := alarm.SplitReceiver(id)
-	p.w.model.mu.Lock()
-	defer p.w.model.mu.Unlock()
-	e := p.w.receivers[key]
-	return e.uid == uid && !e.isDeleted() && awaited == alarm.AwaitedID(key, uidOfNamespace(e.namespace())), nil
-}
-
-// uidOfNamespace returns the UID of a namespace. None is recreated.
-func uidOfNamespace(name string) string {
-	if name == "" {
-		return ""
-	}
-	return "uid-of-" + name
 }
 
 // ownsTerm reports whether the outbox had the last term, by the tokens of outbox and
@@ -278,35 +256,10 @@ type endpoint struct {
 	// created is zero for those that exist from the beginning. deleted is zero for those that
 	// exist.
 	created, deleted time.Time
-	// before and after describe the time before it was created and after it was deleted. before
-	// is nil for those that exist from the beginning, after for those that exist.
-	before, after *gap
-	// startsBefore is the number of processes at its creation, -1 if one was running. failovers is
-	// the number of failovers then.
-	startsBefore, failovers int
-	// seen: a leader that had taken over has observed it.
-	seen bool
-}
-
-// gap is the time between the deletion of a receiver and the creation of the next one of its
-// name.
-type gap struct {
-	former *endpoint
-	begin  time.Time
-	// read and covered are the positions of the outbox and the checkpoint at its beginning.
-	// Earlier occurrences are for the former receiver. covered is 0 if something waits for the
-	// name alone. readUntil is the position of the outbox at the end.
-	read, covered, readUntil uint64
-	// failovers is their number at its beginning, starts the number of processes.
-	failovers, starts int
-	// unseen: no process ran between beginning and end. awaited: the checkpoint at the beginning said
-	// that something waits for the name alone. Another leader does not know that the former got it.
-	unseen, awaited bool
-	// recorded: what waited for the name is in the checkpoint with the UID of the new receiver.
-	recorded bool
-	// disputed: a receiver of the name existed meanwhile. A process that did not take over can have
-	// adopted what waited for it.
-	disputed bool
+	// recreated: another one of its name existed before. unobserved: no leader ran when this one was
+	// created. read is the position of the leader then.
+	recreated, unobserved bool
+	read                  uint64
 }
 
 func (e *endpoint) isDeleted() bool { return !e.deleted.IsZero() }

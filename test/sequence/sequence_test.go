@@ -23,7 +23,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/watch"
 
-	"github.com/bongsu-io/bongsu/internal/alarm"
 	"github.com/bongsu-io/bongsu/internal/testing/operations"
 )
 
@@ -99,23 +98,16 @@ func TestSequencesThatFailedKeepTheGuarantees(t *testing.T) {
 	for name, sequence := range map[string]string{
 		"a failover after a compaction, and an Event that is deleted before it was sent":       "occur(4) wait(4) compact rise(5,2) expire lead(2)",
 		"a watch that breaks before it brings anything":                                        "cut occur(2) expire",
-		"a failover after a receiver got what had waited for its name":                         "delete(3) occur occur(1) occur(2) wait(4) create(3) wait(4) lead(1,1)",
 		"a restore that raises a count again, before a receiver is replaced":                   "recover(13,16) wait(23,11) heal(7,21) rise(2,0) snapshot(19,22) rise(18,4) wait(18,17) rise(22,1) wait(17,22) snapshot(11,1) wait(3,19) fall(17,3) create(15,18) rise(10,6) occur(5,20) restore(21,17) wait(3,8) resume(17,15) occur(18,13) behave(7,6) replace(3,7) cut(6,6) suspend(4,13)",
-		"a restore of the checkpoint of the leader before, while something waits for a name":   "delete(16,5) lead(10,5) occur(18,16) snapshot(17,22) rise(12,6) wait(21,5) restore(4,6) unreadable(6,1) wait(13,8)",
+		"a restore of the checkpoint of the leader before, without a receiver":                 "delete(16,5) lead(10,5) occur(18,16) snapshot(17,22) rise(12,6) wait(21,5) restore(4,6) unreadable(6,1) wait(13,8)",
 		"a restore before another leader writes its checkpoint, while something waits":         "snapshot(18,15) lead(18,5) delete(5,18) occur(21,7) wait(22,21) rise(0,7) lead(6,18) restore(22,7)",
 		"a restore of the checkpoint of a replica, whose outbox lacks what another one sent":   "snapshot(22,2) recover(17,6) lead(11,11) wait(20,3) lead(15,15) restore(0,10) kill(8,4)",
-		"a receiver that is replaced before the checkpoint says that it got what had waited":   "delete(1,23) occur(15,23) lead(3,4) create(1,10) wipe(6,10) replace(11,17)",
-		"a group with an occurrence that waited for a receiver of the name":                    "lead(9,23) occur(13,2) occur(8,15) delete(17,16) wait(19,4) kill(5,0) wait(22,3) occur(19,21) wait(4,6)",
 		"an Event that a restore brings back, and whose count rises before it is listed":       "occur(22,2) occur(14,0) wait(15,9) recover(3,12) snapshot(1,7) expire(18,18) expire(5,18) down(10,19) restore(14,16) rise(2,17)",
-		"a recovery while no operator runs, of a group that waits for a receiver of the name":  "delete(0,9) occur(21,12) kill(5,17) recover(3,15)",
 		"a problem of a receiver that was replaced, and a recovery after a failover":           "kill(19,10) occur(7,21) wait(6,19) lead(5,13) replace(10,15) kill(6,8) recover(19,1)",
-		"a leader that ends before it knows that a receiver got what had waited for its name":  "delete(18,9) occur(15,1) lead(10,9) create(23,10) lead(6,21) stop(9,20) replace(18,0)",
 		"a problem after a recovery that the receiver refused":                                 "occur(20,0) stop(22,15) rise(16,12) rise(11,0) wait(13,21) occur(6,0) behave(12,19) rise(10,16) recover(2,6) replace(21,0) delete(18,14) rise(18,20)",
 		"a leader with messages from before a restore":                                         "occur(12,18) occur(9,5) occur(15,11) rise(9,1) wait(13,14) lead(2,8) replace(17,10) occur(10,18) heal(18,5) recover(6,3) wait(18,4) create(3,5) behave(18,9) snapshot(11,21) occur(3,23) wait(19,3) behave(0,18) fall(0,2) expire(10,7) restore(7,4) wipe(19,21) replace(4,20) lead(6,22) replace(6,7)",
 		"messages that wait over a restore, before another replica leads":                      "compact(3,23) occur(12,18) wait(18,13) occur(9,5) behave(12,6) suspend(11,5) occur(15,11) rise(9,1) rise(21,19) occur(7,18) wait(13,1) wait(13,14) lead(2,8) replace(17,10) suspend(21,4) wait(10,2) occur(10,18) heal(16,16) heal(18,5) recover(6,3) wait(18,4) create(3,5) behave(18,9) snapshot(11,21) occur(3,23) wait(19,3) rise(21,7) up(0,10) behave(0,18) fall(0,2) expire(10,7) restore(7,4) wait(8,15) occur(4,14) unreadable(7,11) heal(21,9) behave(3,16) behave(10,8) occur(11,20) recover(5,11) wipe(19,21) replace(4,20) occur(19,21) compact(1,13) occur(16,9) expire(7,21) snapshot(15,9) delete(22,12) behave(4,17) behave(22,5) create(16,18) fall(9,8) behave(22,11) snapshot(11,18) recover(10,6) occur(1,9) rise(10,9) heal(6,19) snapshot(20,10) occur(15,22) wait(1,16) occur(12,23) wait(10,6) rise(13,3) snapshot(1,0) behave(18,21) readable(8,7) readable(19,2) wait(1,1) rise(11,3) down(10,11) rise(12,4) heal(11,22) lead(6,22) replace(6,7)",
-		"a recovery that the operator reads before it takes over what waits for a receiver":    "recover(8,2) occur(20,9) delete(0,4) recover(21,12) rise(19,8) occur(19,14) occur(6,8) lead(0,0) fall(14,8) down(23,9) rise(0,13)",
 		"a recovery that a receiver refuses, before its count rises":                           "recover(9,13) recover(12,19) recover(0,13) expire(10,7) rise(0,5) rise(21,21) rise(17,13) rise(6,0) expire(5,13) delete(15,5) recover(5,3) expire(15,18) recover(15,2) rise(10,20) rise(23,19) fall(0,6) occur(18,23) rise(20,2) rise(23,21) rise(2,15) rise(4,14) fall(1,18) behave(17,5) occur(11,13) rise(6,18) rise(15,14) occur(15,22) wait(14,22) recover(10,19) occur(14,5) rise(5,10) recover(21,22) rise(15,16)",
-		"a receiver that exists only while a leader takes over what waits for its name":        "delete(11,3) lead(23,20) wait(5,1) recover(6,13) kill(6,6) create(21,12) lead(14,1) delete(21,0)",
 		"a restore while a leader takes over, which then reads its old checkpoint":             "lead(14,21) occur(11,7) wait(12,2) snapshot(6,1) rise(9,18) restore(18,12) lead(23,0) wait(20,0) snapshot(0,4) lead(14,9) snapshot(3,17) restore(9,1)",
 		"a takeover while something waits since a restore, and minutes after the last message": "heal(19,0) recover(8,18) recover(18,13) behave(6,12) wait(15,2) snapshot(22,7) expire(20,1) recover(5,7) occur(10,10) occur(19,23) restore(23,0) compact(8,7) replace(9,10) wait(3,23) fall(13,1) fall(19,5) wipe(10,8) lead(2,20)",
 		"a failover at once, and one while something waits since a restore":                    "occur(12,13) wait(19,4) wipe(6,19) lead(4,22) wait(21,5) occur(1,19) snapshot(10,22) rise(6,10) restore(5,16) wait(4,0) lead(0,13)",
@@ -325,26 +317,9 @@ func (w *world) replace(i, j int) {
 }
 
 func (w *world) markDeleted(e *endpoint) {
-	var covered uint64
-	var awaited bool
-	w.cluster.locked(func() {
-		last := w.cluster.decoded()
-		id := alarm.AwaitedID(e.key, uidOfNamespace(e.namespace()))
-		if _, behind := last.Behind[id]; behind || len(last.Waiting[id]) > 0 {
-			awaited = true
-		} else {
-			covered = last.Position
-		}
-	})
 	w.model.mu.Lock()
 	defer w.model.mu.Unlock()
 	e.deleted = time.Now()
-	if e.before != nil && !e.seen { // the operator may not know that it existed
-		e.after = e.before
-		e.after.disputed = e.after.disputed || w.leader != nil || e.startsBefore != w.starts
-		return
-	}
-	e.after = &gap{former: e, begin: e.deleted, read: w.position(), covered: covered, failovers: w.model.failovers, starts: w.starts, unseen: w.leader == nil, awaited: awaited}
 }
 
 // unobserved is the longest time after which the controller observes a new receiver.
@@ -358,22 +333,16 @@ func (w *world) create(i, j int) {
 		return
 	}
 	w.made++
-	e := &endpoint{key: former.key, uid: fmt.Sprint(strings.ReplaceAll(former.key, "/", "."), "#", w.made), limits: former.limits, created: time.Now(), before: former.after}
-	e.before.readUntil, e.before.unseen = w.position(), e.before.unseen && w.leader == nil && w.starts == e.before.starts
-	e.startsBefore = -1
-	if w.leader == nil {
-		e.startsBefore = w.starts
+	e := &endpoint{
+		key: former.key, uid: fmt.Sprint(strings.ReplaceAll(former.key, "/", "."), "#", w.made), limits: former.limits,
+		created: time.Now(), recreated: true, unobserved: w.leader == nil, read: w.position(),
 	}
 	w.model.mu.Lock()
-	e.failovers = w.model.failovers
 	w.receivers[e.key] = e
 	w.model.mu.Unlock()
 	w.wait(time.Duration(j%3) * unobserved / 2)
 	if w.leader != nil {
 		w.leader.configure(e)
-		w.model.mu.Lock()
-		e.seen = e.seen || w.leader.led
-		w.model.mu.Unlock()
 	}
 	w.wait(2 * time.Second)
 }

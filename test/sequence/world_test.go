@@ -115,7 +115,7 @@ var compiled = sync.OnceValues(func() ([]alarmState, error) {
 		{ID: kube.Key{Kind: alarm.KindClusterAlarm, Name: "picky"}, Receivers: []string{backup, team},
 			Spec: v1alpha1.AlarmSpec{Match: []v1alpha1.EventMatch{{ObjectSelector: &metav1.LabelSelector{}}}}},
 	} {
-		d.UID, d.NamespaceUID = "uid-"+d.ID.Name, uidOfNamespace("shop") // that of the only AlarmReceiver
+		d.UID = "uid-" + d.ID.Name
 		if d.Spec.Match == nil {
 			d.Spec.Match = []v1alpha1.EventMatch{{}}
 		}
@@ -169,7 +169,7 @@ func (w *world) receives(a *alarmState, uid string) bool {
 
 // createdAfter reports whether the receiver was created after a time, or in the same second.
 func (e *endpoint) createdAfter(at time.Time) bool {
-	return e.before != nil && e.created.Truncate(time.Second).Add(time.Second).After(at)
+	return e.recreated && e.created.Truncate(time.Second).Add(time.Second).After(at)
 }
 
 // newWorld returns a world whose first leader has begun to read.

@@ -15,7 +15,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/bongsu-io/bongsu/internal/alarm"
 	"github.com/bongsu-io/bongsu/internal/alarm/checkpoint"
 	"github.com/bongsu-io/bongsu/internal/testing/cluster"
 )
@@ -215,14 +214,11 @@ func TestOnlyOwnersAboveTheirShareExceedTheCheckpoint(t *testing.T) {
 		sizes map[string]int
 		want  []string
 	}{
-		"all fit":            {map[string]int{"A/a/1": 60, "A/b/1": 40}, nil},
-		"one alone":          {map[string]int{"A/a/1": 101}, []string{"A/a/1"}},
-		"one displaces none": {map[string]int{"A/a/1": 900, "A/b/1": 20, "C//ops": 30}, []string{"A/a/1"}},
-		"several neither":    {map[string]int{"C//ops": 25, "A/a/1": 24, "A/a/2": 24, "A/b/1": 24, "A/b/2": 24}, []string{"A/a/2", "A/b/2"}},
-		"up to its share":    {map[string]int{"A/a/1": 30, "A/a/2": 30, "A/a/3": 50, "A/b/1": 30}, []string{"A/a/3"}},
-		"awaited ones count": {
-			map[string]int{alarm.AwaitedID("A/a/1", "uid"): 40, alarm.AwaitedID("A/a/2", "uid"): 60, alarm.ReceiverID("A/b/1", "uid"): 40}, []string{alarm.AwaitedID("A/a/2", "uid")},
-		},
+		"all fit":             {map[string]int{"A/a/1": 60, "A/b/1": 40}, nil},
+		"one alone":           {map[string]int{"A/a/1": 101}, []string{"A/a/1"}},
+		"one displaces none":  {map[string]int{"A/a/1": 900, "A/b/1": 20, "C//ops": 30}, []string{"A/a/1"}},
+		"several neither":     {map[string]int{"C//ops": 25, "A/a/1": 24, "A/a/2": 24, "A/b/1": 24, "A/b/2": 24}, []string{"A/a/2", "A/b/2"}},
+		"up to its share":     {map[string]int{"A/a/1": 30, "A/a/2": 30, "A/a/3": 50, "A/b/1": 30}, []string{"A/a/3"}},
 		"smaller ones remain": {map[string]int{"A/a/1": 5, "A/a/2": 50, "A/b/1": 50}, []string{"A/a/2"}},
 	} {
 		got := checkpoint.Excess(tc.sizes, 100)

@@ -38,9 +38,6 @@ type Definition struct {
 	NamespaceSelector *metav1.LabelSelector
 	// Receivers are the keys of the receivers. This package does not interpret them.
 	Receivers []string
-	// NamespaceUID is the UID of the alarm's namespace. Messages for a receiver that does not exist
-	// wait for the first one in this namespace.
-	NamespaceUID string
 	// OpenGroups is status.openGroups. It says which acknowledgements were in force before.
 	OpenGroups []v1alpha1.AlarmOpenGroup
 	// Route chooses further receivers. Nil: there are none.
@@ -82,8 +79,6 @@ type Alarm struct {
 	UID       string
 	Receivers []string
 
-	namespaceUID string
-
 	from      time.Time
 	suspended bool
 	// needs are the fields that the alarm needs of objects.
@@ -105,9 +100,6 @@ type Alarm struct {
 	title        *template // nil: the default
 	text         *template // nil: the default
 }
-
-// AwaitedID returns the ID under which messages wait for a receiver of the alarm that does not exist.
-func (a *Alarm) AwaitedID(receiver string) string { return alarm.AwaitedID(receiver, a.namespaceUID) }
 
 // Threshold returns the alarm's threshold, or nil if it has none.
 func (a *Alarm) Threshold() *Threshold { return a.threshold }

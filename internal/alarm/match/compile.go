@@ -49,8 +49,6 @@ func (c *Compiler) Compile(def Definition) (*Alarm, error) {
 		UID:       def.UID,
 		Receivers: slices.Clone(def.Receivers),
 
-		namespaceUID: def.NamespaceUID,
-
 		from:      def.from(),
 		suspended: def.Spec.Suspend,
 	}

@@ -303,7 +303,6 @@ func withAlarm(t *testing.T, spec v1alpha1.AlarmSpec, test func(h *harness)) {
 			ClusterUID: "cluster", Source: h.batches, Outbox: store, Checkpoint: noCheckpoint{}, Dispatcher: h.Dispatcher,
 			Alarms: activeAlarms(t, spec), Enricher: noContext{}, Reporter: observer,
 			MaxAge:     time.Hour,
-			Missing:    func(string) bool { return false },
 			Observe:    func(context.Context, []alarm.Occurrence) {},
 			LoadAlarms: func(context.Context) error { return nil },
 			Clock:      clock.RealClock{}, Log: logr.Discard(),

@@ -34,13 +34,9 @@ type Options struct {
 	// MayLead reports whether no other process can be the leader. Nothing is sent otherwise.
 	// Default: always true.
 	MayLead func() bool
-	// Orphaned reports whether a receiver that was never configured no longer exists, or can
-	// no longer be created, for example because its namespace was deleted. It gets an ID. The
-	// Dispatcher then drops its messages. Default: always false.
+	// Orphaned reports whether a receiver that was never configured does not exist any more. It
+	// gets an ID. The Dispatcher then drops its messages. Default: always false.
 	Orphaned func(id string) bool
-	// Adopts reports whether the receiver with an ID is the one for which messages wait under an
-	// alarm.AwaitedID: whether it is in that namespace. Default: always true.
-	Adopts func(id, awaited string) (bool, error)
 }
 
 func (o Options) withDefaults() Options {
@@ -53,9 +49,6 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Orphaned == nil {
 		o.Orphaned = func(string) bool { return false }
-	}
-	if o.Adopts == nil {
-		o.Adopts = func(string, string) (bool, error) { return true, nil }
 	}
 	return o
 }
@@ -178,12 +171,8 @@ func (d *Dispatcher) sweep() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, id := range keys {
-		orphaned := orphans[id]
-		if !orphaned {
-			d.expect(id)
-		}
-		q := d.queue(d.holderOf(id))
-		if !q.known && orphaned {
+		q := d.queue(id)
+		if !q.known && orphans[id] {
 			q.deleted = true
 		}
 		d.startWorker(q)
@@ -192,12 +181,11 @@ func (d *Dispatcher) sweep() {
 	d.computing.sweep(d.clock.Now())
 }
 
-// orphans returns the receivers that can no longer be created. It may read from the API
-// server, so the caller must not hold d.mu.
+// orphans returns the receivers that do not exist any more. It may read from the API server, so the caller must not hold d.mu.
 func (d *Dispatcher) orphans(keys []string) map[string]bool {
 	d.mu.Lock()
 	unknown := slices.DeleteFunc(slices.Clone(keys), func(key string) bool {
-		q := d.queues[d.holderOf(key)]
+		q := d.queues[key]
 		return q != nil && q.known
 	})
 	d.mu.Unlock()

@@ -2,8 +2,6 @@ package notify_test
 
 import (
 	"context"
-	"errors"
-	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -83,63 +81,6 @@ func TestMessagesForAReceiverThatIsGoneAreDropped(t *testing.T) {
 			t.Errorf("%d wait, %d were reported as dropped; want 0 and 4", got, h.observer.dropped(notify.DropForgotten))
 		}
 		if diff := cmp.Diff([]string{"node-3"}, n.bodies()); diff != "" {
-			t.Error(diff)
-		}
-	})
-}
-
-// Messages can wait for receivers of several namespaces that had the name one after the other.
-func TestTheFirstReceiverGetsWhatWaitedForItInItsNamespace(t *testing.T) {
-	const namespace = "shop-uid"
-	awaited, ofFormer := alarm.AwaitedID(shop, namespace), alarm.AwaitedID(shop, "former-uid")
-	notNow := errors.New("not now")
-	for name, tc := range map[string]struct {
-		// configured is the namespace of the receiver by the cache, and adopts the answer of the API
-		// server about the awaited ID.
-		configured string
-		adopts     error
-		want       []string
-	}{
-		"the namespace is known":             {namespace, nil, []string{"node-0", "node-2"}},
-		"the namespace is not known":         {"", nil, []string{"node-0", "node-2"}},
-		"the cache has the former namespace": {"former-uid", nil, []string{"node-0", "node-2"}},
-		"the namespace cannot be read":       {namespace, notNow, []string{"node-2"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			opts := notify.Options{
-				Adopts:   func(id, waited string) (bool, error) { return id == present && waited == awaited, tc.adopts },
-				Orphaned: func(id string) bool { return id == ofFormer },
-			}
-			inBubbleWith(t, opts, func(t *testing.T, store *outbox.Store, h *harness) {
-				commit(t, store, awaited, 0, 1)
-				commit(t, store, ofFormer, 1, 1)
-				n := &fake{}
-				h.Configure(notify.Receiver{Key: shop, UID: "present", NamespaceUID: tc.configured, Notifier: n})
-				h.submit(t, store, present, 2, 1)
-				after(3 * time.Minute)
-				got := n.bodies()
-				slices.Sort(got)
-				if diff := cmp.Diff(tc.want, got); diff != "" {
-					t.Error(diff)
-				}
-				if waits := store.Waiting(ofFormer); waits != 0 || h.observer.dropped(notify.DropForgotten) != 1 {
-					t.Errorf("%d wait for a former namespace, %d dropped", waits, h.observer.dropped(notify.DropForgotten))
-				}
-			})
-		})
-	}
-}
-
-// The pipeline stores a message for a receiver that its cache does not have yet, and the
-// controller has it already.
-func TestALateMessageForTheNameIsSent(t *testing.T) {
-	inBubble(t, func(t *testing.T, store *outbox.Store, h *harness) {
-		n := &fake{}
-		h.Configure(notify.Receiver{Key: shop, UID: "present", NamespaceUID: "shop-uid", Notifier: n})
-		wait()
-		h.submit(t, store, alarm.AwaitedID(shop, "shop-uid"), 0, 1)
-		wait()
-		if diff := cmp.Diff([]string{"node-0"}, n.bodies()); diff != "" {
 			t.Error(diff)
 		}
 	})

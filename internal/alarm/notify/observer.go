@@ -36,7 +36,6 @@ type Outbox interface {
 	CaughtUp(t time.Time) bool
 	Waiting(receiver string) int64
 	Receivers() []string
-	Adopt(ctx context.Context, from, to string) error
 }
 
 var _ Outbox = (*outbox.Store)(nil)

@@ -19,9 +19,6 @@ type Receiver struct {
 	// UID is that of the object. A receiver of the same name with another UID gets nothing
 	// that waits for this one.
 	UID string
-	// NamespaceUID is the UID of the namespace of an AlarmReceiver. The receiver gets what waited
-	// for the first one of its name in this namespace.
-	NamespaceUID string
 	// Fingerprint is a digest of everything the receiver was built from, including
 	// Secrets. Configure ignores a receiver with an unchanged fingerprint, so that
 	// reconciles for other reasons do not end its pause. An empty one always differs.
@@ -62,16 +59,13 @@ type Limit struct {
 
 // queue is the state of one receiver. The Dispatcher's mutex guards it.
 type queue struct {
-	// key is the ID of the receiver: alarm.ReceiverID, or alarm.AwaitedID if it does not exist.
+	// key is the alarm.ReceiverID.
 	key string
-	// awaited is the ID under which messages wait for a receiver that exists, or "" if it is not
-	// known.
-	awaited string
 	// receiver is nil while the receiver is unknown, disabled or deleted.
 	receiver *Receiver
 	limits   []*rate.Limiter
-	// known is true from the first Configure or Disable until Forget. Messages for a
-	// receiver that was never known are kept, because it may still be created.
+	// known is true from the first Configure or Disable until Forget. Messages for a receiver
+	// that was never known are kept until [Options.Orphaned].
 	known bool
 	// deleted means that the pending messages must be dropped.
 	deleted bool
@@ -132,7 +126,6 @@ func (d *Dispatcher) Configure(r Receiver) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	q := d.present(alarm.ReceiverID(r.Key, r.UID))
-	q.awaited = alarm.AwaitedID(r.Key, r.NamespaceUID)
 	if q.receiver != nil && r.Fingerprint != "" && q.receiver.Fingerprint == r.Fingerprint {
 		return
 	}
@@ -164,9 +157,8 @@ func (d *Dispatcher) present(id string) *queue {
 	return d.queue(id)
 }
 
-// Forget records that the receiver with this key does not exist. If it existed before, the
-// Dispatcher drops its pending messages, unless it is configured again first. Otherwise the
-// messages wait for it.
+// Forget records that the receiver with this key does not exist. The Dispatcher drops its pending
+// messages, unless it is configured again first.
 func (d *Dispatcher) Forget(key string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -193,33 +185,12 @@ func (d *Dispatcher) receiverOf(id string) string {
 	return id
 }
 
-// holderOf returns the ID of the receiver that gets what waits under an ID: the one that exists now,
-// if the messages waited for it. The caller holds d.mu.
-func (d *Dispatcher) holderOf(id string) string {
-	present := d.current[alarm.ReceiverKey(id)]
-	if q, ok := d.queues[present]; ok && q.awaited == id {
-		return present
-	}
-	return id
-}
-
-// expect notes under which ID messages wait for a receiver, if that is not known of the receiver
-// that exists now. The caller holds d.mu.
-func (d *Dispatcher) expect(awaited string) {
-	if !alarm.IsAwaited(awaited) {
-		return
-	}
-	if q, ok := d.queues[d.current[alarm.ReceiverKey(awaited)]]; ok && q.known {
-		q.awaited = awaited
-	}
-}
-
 // Wake announces new messages for receivers with these IDs.
 func (d *Dispatcher) Wake(keys ...string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, key := range keys {
-		if q, ok := d.queues[d.holderOf(key)]; ok && q.usable() {
+		if q, ok := d.queues[key]; ok && q.usable() {
 			d.startWorker(q)
 		}
 	}

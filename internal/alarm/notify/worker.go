@@ -39,8 +39,6 @@ type config struct {
 	receiver *Receiver
 	limits   []*rate.Limiter
 	deleted  bool
-	known    bool
-	awaited  string
 	usable   bool
 	dropped  string
 	tested   string
@@ -84,9 +82,6 @@ func (w *worker) step(c config) (more bool, err error) {
 	}
 	if c.deleted {
 		return false, w.dropAll()
-	}
-	if err := w.adopt(c); err != nil {
-		return true, err
 	}
 	if err := w.loadLanes(); err != nil {
 		return true, err
@@ -161,8 +156,6 @@ func (w *worker) config() config {
 		receiver: q.receiver,
 		limits:   q.limits,
 		deleted:  q.deleted,
-		known:    q.known,
-		awaited:  q.awaited,
 		usable:   q.usable(),
 		dropped:  q.dropped,
 		tested:   q.tested,
@@ -259,24 +252,6 @@ func (w *worker) expirePrepared(lane int64) (done bool, err error) {
 
 func (w *worker) expiredText() string {
 	return fmt.Sprintf("not delivered within %s: check the receiver's Ready condition", w.opts.MaxAge.Round(time.Second))
-}
-
-// adopt takes over what waited before the receiver was created.
-func (w *worker) adopt(c config) error {
-	if !c.known || c.awaited == "" || c.awaited == w.queue.key || w.outbox.Waiting(c.awaited) == 0 {
-		return nil
-	}
-	adopts, err := w.opts.Adopts(w.queue.key, c.awaited)
-	if err != nil {
-		return nil // a sweep tries again
-	}
-	if !adopts {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		w.queue.awaited = ""
-		return nil
-	}
-	return w.outbox.Adopt(w.storage, c.awaited, w.queue.key)
 }
 
 const forgottenText = "the receiver, or its namespace, was deleted"

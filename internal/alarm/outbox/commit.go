@@ -44,6 +44,16 @@ type Batch struct {
 	Oldest, Newest time.Time
 }
 
+// BeginDecision waits until no other decision is made, and returns a function that ends this one.
+// A decision reads the state that it changes: what is stored for an occurrence depends on the
+// groups of its receivers. It fails if ctx ends.
+func (s *Store) BeginDecision(ctx context.Context) (done func(), err error) {
+	if err := s.deciding.Acquire(ctx, 1); err != nil {
+		return nil, err
+	}
+	return func() { s.deciding.Release(1) }, nil
+}
+
 // Commit stores a batch in one transaction. If it fails, nothing changes: with ErrBackwards
 // for a position before the committed one, with ErrFull if there is no space. An entry is
 // ignored if its receiver already has one with the same key. If the file is full, Commit

@@ -47,9 +47,6 @@ type Membership struct {
 	// Suppressed is true for an occurrence that a threshold or a mute keeps from being sent. It is
 	// StateOnly, and counts in the total of its group.
 	Suppressed bool
-	// Former is true for a resolution from before the receiver was created. It is StateOnly unless the
-	// receiver gets a message of the group, for example one that waited for a receiver of the name.
-	Former bool
 	// Acknowledged is set if a user acknowledged a group with this ID. Notice is true for the
 	// Entry that says so, which has a Count of 0: see [Store.AcknowledgeGroups].
 	Acknowledged *Acknowledgement
@@ -202,7 +199,7 @@ func (tx *tx) join(ctx context.Context, e *Entry, content, account int64) (held 
 // joinOccurrence is join for an entry that is an occurrence.
 func (tx *tx) joinOccurrence(ctx context.Context, e *Entry, g group, known bool, content, account int64) (held bool, err error) {
 	m := e.Member
-	served, err := tx.isServed(ctx, e, &g)
+	served, err := tx.isServed(ctx, e)
 	if err != nil {
 		return false, err
 	}
@@ -304,33 +301,13 @@ func (tx *tx) putGroup(ctx context.Context, e *Entry, g *group, opened bool) err
 }
 
 // isServed reports whether an entry only updates its group because it was sent. It was not
-// if it waits here, or is in a message. It sets StateOnly of a Former.
-func (tx *tx) isServed(ctx context.Context, e *Entry, g *group) (served bool, err error) {
-	if e.Member.Former {
-		gets, err := tx.getsMessages(ctx, e, g)
-		if err != nil {
-			return false, err
-		}
-		e.Member.StateOnly = !gets
-	}
+// if it waits here, or is in a message.
+func (tx *tx) isServed(ctx context.Context, e *Entry) (served bool, err error) {
 	if !e.Member.StateOnly {
 		return false, nil
 	}
 	err = tx.row(ctx, `SELECT NOT EXISTS (SELECT 1 FROM held WHERE receiver = ? AND key = ?)`, e.Receiver, e.Key).Scan(&served)
 	return served, err
-}
-
-// getsMessages reports whether the receiver of an entry got a message of the group, or has one that
-// waits.
-func (tx *tx) getsMessages(ctx context.Context, e *Entry, g *group) (gets bool, err error) {
-	if !g.accepted.IsZero() {
-		return true, nil
-	}
-	err = tx.row(ctx, `
-		SELECT EXISTS (SELECT 1 FROM held INDEXED BY held_by_group WHERE receiver = ?1 AND group_id = ?2 AND entry IS NULL)
-		OR EXISTS (SELECT 1 FROM held INDEXED BY held_of_message WHERE receiver = ?1 AND group_id = ?2 AND entry IS NOT NULL)`,
-		e.Receiver, e.Member.Group).Scan(&gets)
-	return gets, err
 }
 
 // endLife is how long a group with a message that is sent again stays after it ended, so that

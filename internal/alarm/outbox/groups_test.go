@@ -810,38 +810,3 @@ func TestGroupsAreCountedByTheirBudget(t *testing.T) {
 	must(t, err)
 	check("without the receiver", 0, 0)
 }
-
-// The problem may have been the former receiver's. The receiver must not get its end alone.
-func TestAnEndFromBeforeTheReceiverIsForAGroupThatItGets(t *testing.T) {
-	former := func(e *Entry) {
-		e.Count, e.Member.Resolves, e.Member.OnlyResolves, e.Member.Former = 0, true, true, true
-	}
-	known := func(e *Entry) { e.Payload, e.Member.StateOnly = nil, true }
-	for name, tc := range map[string]struct {
-		begin func(*Entry)
-		sent  bool // before the end is read
-		want  []string
-	}{
-		"the begin waits":         {nil, false, []string{"g=1", "g=0"}},
-		"the begin was sent":      {nil, true, []string{"g=0"}},
-		"the begin was not its":   {known, false, nil},
-		"no begin is known of it": {former, false, nil},
-	} {
-		t.Run(name, func(t *testing.T) {
-			g := newGrouped(t)
-			g.occur(0, tc.begin, "g")
-			if tc.sent {
-				g.at(10)
-				g.sendDue()
-			}
-			g.occur(3, former, "g")
-			g.at(100)
-			if diff := cmp.Diff(tc.want, g.sendDue()); diff != "" {
-				t.Error(diff)
-			}
-			if found, err := g.OpenGroup(t.Context(), "g"); err != nil || found.Unresolved {
-				t.Errorf("%+v: %v", found, err)
-			}
-		})
-	}
-}

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -196,6 +197,20 @@ func count(ctx context.Context, db *sql.DB, query string, found func(of string, 
 		found(of, n)
 		return err
 	})
+}
+
+// Receivers returns the receivers for which something waits, also if it waits in groups only.
+func (s *Store) Receivers() []string {
+	s.memory.mu.RLock()
+	defer s.memory.mu.RUnlock()
+	receivers := slices.Collect(maps.Keys(s.memory.backlogs))
+	for receiver := range s.memory.held {
+		if _, ok := s.memory.backlogs[receiver]; !ok {
+			receivers = append(receivers, receiver)
+		}
+	}
+	slices.Sort(receivers)
+	return receivers
 }
 
 // Waiting returns the number of entries of a receiver plus its occurrences in groups and

@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	testingclock "k8s.io/utils/clock/testing"
 )
 
@@ -194,28 +193,6 @@ func TestAMessageToRepeatIsRemovedWithItsGroup(t *testing.T) {
 				t.Errorf("%d rows are left", rows)
 			}
 		})
-	}
-}
-
-func TestAMessageToRepeatFollowsItsReceiver(t *testing.T) {
-	g := newGrouped(t)
-	g.occur(0, nil, "a", "b")
-	g.at(6)
-	_, err := g.Release(t.Context())
-	must(t, err)
-	for range 2 {
-		g.send(remembering("one"))
-	}
-	other := entries("r@uid", 100, 1)[0]
-	other.Member = &Membership{Group: "b", By: []byte("b"), At: day}
-	must(t, g.Commit(t.Context(), Batch{Position: 100, Entries: []Entry{other}}))
-	err = g.Adopt(t.Context(), "r", "r@uid")
-	must(t, err)
-	g.expect("")
-	again, err := g.Repeated(t.Context(), "r@uid", g.clock.Now(), 10, 1<<20)
-	must(t, err)
-	if diff := cmp.Diff([]Repeated{{Group: "a", Data: []byte("one")}}, again); diff != "" {
-		t.Error(diff)
 	}
 }
 

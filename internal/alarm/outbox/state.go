@@ -3,8 +3,6 @@ package outbox
 import (
 	"context"
 	"encoding/json"
-	"maps"
-	"slices"
 	"time"
 
 	"github.com/bongsu-io/bongsu/internal/alarm"
@@ -63,14 +61,10 @@ func (d DeliveredOffsets) mayLackReset(receiver string) bool {
 }
 
 // Covers reports whether the occurrence with the key, at the position, needs no new entry for
-// the receiver that has these IDs.
-func (d DeliveredOffsets) Covers(key string, position uint64, ids ...string) bool {
-	for _, id := range ids {
-		if _, waits := d.Waiting[id][key]; waits {
-			return false
-		}
-	}
-	return position <= d.Offset(ids...)
+// a receiver.
+func (d DeliveredOffsets) Covers(key string, position uint64, receiver string) bool {
+	_, waits := d.Waiting[receiver][key]
+	return !waits && position <= d.Offset(receiver)
 }
 
 // offsets are delivered offsets by stream. The name of that of Events is empty.
@@ -85,16 +79,6 @@ func (o offsets) cover(stream, receiver, key string, position uint64) bool {
 	return ok && d.Covers(key, position, receiver) && (position > alarm.ResetPosition || !d.mayLackReset(receiver))
 }
 
-// Awaits reports whether an earlier process recorded that the occurrence waits for the
-// receiver that has these IDs.
-func (d DeliveredOffsets) Awaits(key string, position uint64, ids ...string) bool {
-	return slices.ContainsFunc(ids, func(id string) bool {
-		_, waits := d.Waiting[id][key]
-		offset, behind := d.Receivers[id]
-		return waits || behind && offset < position && position <= d.Default
-	})
-}
-
 // passedBy reports whether no offset is after the position.
 func (d DeliveredOffsets) passedBy(position uint64) bool {
 	for _, offset := range d.Receivers {
@@ -105,37 +89,12 @@ func (d DeliveredOffsets) passedBy(position uint64) bool {
 	return d.Default <= position
 }
 
-// Offset returns the offset of the receiver that has these IDs: the lowest of those that are known.
-// A receiver that was awaited has two. See [alarm.AwaitedID].
-func (d DeliveredOffsets) Offset(ids ...string) uint64 {
-	lowest, found := d.Default, false
-	for _, id := range ids {
-		if position, ok := d.Receivers[id]; ok && (!found || position < lowest) {
-			lowest, found = position, true
-		}
+// Offset returns the offset of a receiver.
+func (d DeliveredOffsets) Offset(receiver string) uint64 {
+	if position, ok := d.Receivers[receiver]; ok {
+		return position
 	}
-	return lowest
-}
-
-// Renamed returns the offsets under other IDs of receivers: of each ID in renames, it moves what
-// waits to the other ID. It does not change d.
-func (d DeliveredOffsets) Renamed(renames map[string]string) DeliveredOffsets {
-	d.Receivers, d.Waiting = maps.Clone(d.Receivers), maps.Clone(d.Waiting)
-	for from, to := range renames {
-		if position, ok := d.Receivers[from]; ok {
-			delete(d.Receivers, from)
-			if present, ok := d.Receivers[to]; !ok || position < present {
-				d.Receivers[to] = position
-			}
-		}
-		if held, ok := d.Waiting[from]; ok {
-			delete(d.Waiting, from)
-			all := maps.Clone(held)
-			maps.Copy(all, d.Waiting[to])
-			d.Waiting[to] = all
-		}
-	}
-	return d
+	return d.Default
 }
 
 // Claim stores the token of a new term before the checkpoint contains it. After a crash

@@ -201,3 +201,25 @@ func TestSnapshotAgreesWithTheFile(t *testing.T) {
 func second[T any](_ T, err error) error { return err }
 
 func ignore[T any](T, error) error { return nil }
+
+// Each receiver of a name has its own progress.
+func TestOffsetsBelongToOneReceiver(t *testing.T) {
+	const team, former = "AlarmReceiver/shop/team@uid", "AlarmReceiver/shop/team@former"
+	for name, tc := range map[string]struct {
+		offsets DeliveredOffsets
+		want    bool
+	}{
+		"nothing is known":                {DeliveredOffsets{Default: 20}, true},
+		"the former one is behind":        {DeliveredOffsets{Default: 20, Receivers: map[string]uint64{former: 5}}, true},
+		"it waited for the former one":    {DeliveredOffsets{Default: 20, Waiting: map[string]Held{former: {"key": 10}}}, true},
+		"the former one is ahead":         {DeliveredOffsets{Default: 5, Receivers: map[string]uint64{former: 20}}, false},
+		"the receiver is behind":          {DeliveredOffsets{Default: 20, Receivers: map[string]uint64{team: 5}}, false},
+		"the receiver is ahead":           {DeliveredOffsets{Default: 5, Receivers: map[string]uint64{team: 20}}, true},
+		"it waits for the receiver":       {DeliveredOffsets{Default: 20, Waiting: map[string]Held{team: {"key": 10}}}, false},
+		"another occurrence waits for it": {DeliveredOffsets{Default: 20, Waiting: map[string]Held{team: {"other": 10}}}, true},
+	} {
+		if got := tc.offsets.Covers("key", 10, team); got != tc.want {
+			t.Errorf("%s: covered %v, want %v", name, got, tc.want)
+		}
+	}
+}

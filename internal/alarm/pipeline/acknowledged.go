@@ -120,7 +120,7 @@ func (p *Pipeline) notices(ctx context.Context, a *match.Alarm, ack *match.Ackno
 	// A ClusterAlarm's notices use the space of cluster-scoped objects.
 	budget := budgetOf(a.ID, &alarm.Occurrence{})
 	var sent, silent []outbox.Entry
-	for _, r := range p.matcher.identified(a, a.AllReceivers()) {
+	for _, r := range p.matcher.identified(a.AllReceivers()) {
 		e := outbox.Entry{
 			Receiver: r.id, Alarm: a.ID.String(), Budget: budget, Key: alarm.AcknowledgementKey(r.key, ack.Group, ack.Token), CreatedAt: p.Clock.Now(),
 			Member: &outbox.Membership{Group: ack.Group, Acknowledged: acknowledgement(ack), Notice: true},
@@ -132,7 +132,7 @@ func (p *Pipeline) notices(ctx context.Context, a *match.Alarm, ack *match.Ackno
 		e.Payload = payload
 		sent = append(sent, e)
 	}
-	sent, refused, err := newBudgets(p.Outbox.Usage, p.matcher.missing).admit(ctx, sent)
+	sent, refused, err := newBudgets(p.Outbox.Usage).admit(ctx, sent)
 	silent = append(silent, refused...)
 	for i := range silent {
 		silent[i].Member.StateOnly = true

@@ -81,7 +81,7 @@ func benchDecode(b *testing.B, cfg *rest.Config) float64 {
 func benchMatch(b *testing.B, cfg *rest.Config, alarms int) float64 {
 	events, err := source.New(cfg, clock.RealClock{}, logr.Discard())
 	must(b, err)
-	m := newMatcher(benchAlarms(b, alarms), nil, noop{}, clock.RealClock{}, nil)
+	m := newMatcher(benchAlarms(b, alarms), nil, noop{}, clock.RealClock{})
 	matched := 0
 	for b.Loop() {
 		ctx, cancel := context.WithCancel(b.Context())
@@ -241,7 +241,7 @@ func newGroupBench(b *testing.B, kind string, open int) *groupBench {
 	}
 	g.Pipeline = New(Config{
 		Observe: func(context.Context, []alarm.Occurrence) {}, Outbox: store, Checkpoint: &memoryCheckpoint{}, Alarms: alarms,
-		Dispatcher: noop{}, Enricher: noop{}, Missing: func(string) bool { return false }, Reporter: noop{}, Clock: g.clock, Log: logr.Discard(),
+		Dispatcher: noop{}, Enricher: noop{}, Reporter: noop{}, Clock: g.clock, Log: logr.Discard(),
 	})
 	must(b, g.handle(b.Context(), source.Batch{Position: 1}))
 	g.position = 1

@@ -10,9 +10,6 @@ import (
 	"github.com/bongsu-io/bongsu/internal/kube"
 )
 
-// missingReceiverBytes is what can wait for a receiver that does not exist, for each budget.
-const missingReceiverBytes = 1 << 20
-
 // budgetShare divides the free space: one budget can use a sixteenth of it. The free space
 // shrinks with every budget that is used, so that each can take less than the one before it.
 // Many together leave space for others: 50 full ones leave a twentieth.
@@ -39,8 +36,7 @@ func budgetOf(id kube.Key, occ *alarm.Occurrence) string {
 // budgets decides whether the outbox has space for the entries of one batch. It is not safe
 // for concurrent use.
 type budgets struct {
-	usage   func(ctx context.Context, budget, receiver string) (outbox.Usage, error)
-	missing func(receiver string) bool
+	usage func(ctx context.Context, budget, receiver string) (outbox.Usage, error)
 
 	// free, used and byReceiver include the entries that were admitted. free is negative
 	// before it is known.
@@ -49,8 +45,8 @@ type budgets struct {
 	byReceiver map[[2]string]int64
 }
 
-func newBudgets(usage func(ctx context.Context, budget, receiver string) (outbox.Usage, error), missing func(receiver string) bool) *budgets {
-	return &budgets{usage: usage, missing: missing, free: -1, used: map[string]int64{}, byReceiver: map[[2]string]int64{}}
+func newBudgets(usage func(ctx context.Context, budget, receiver string) (outbox.Usage, error)) *budgets {
+	return &budgets{usage: usage, free: -1, used: map[string]int64{}, byReceiver: map[[2]string]int64{}}
 }
 
 // admit divides entries with the same content into those that can be stored and those that
@@ -107,7 +103,5 @@ func (b *budgets) load(ctx context.Context, budget, receiver string) error {
 
 func (b *budgets) fits(budget, receiver string, size int64) bool {
 	share := b.free / budgetShare
-	waiting := b.byReceiver[[2]string{budget, receiver}] + size
-	return waiting <= share-b.used[budget] &&
-		(waiting <= missingReceiverBytes || !b.missing(receiver))
+	return b.byReceiver[[2]string{budget, receiver}]+size <= share-b.used[budget]
 }

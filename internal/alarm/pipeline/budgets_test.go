@@ -19,7 +19,7 @@ import (
 func unlimited() *budgets {
 	return newBudgets(func(context.Context, string, string) (outbox.Usage, error) {
 		return outbox.Usage{Free: math.MaxInt64 / 2}, nil
-	}, func(string) bool { return false })
+	})
 }
 
 // space is an outbox that only knows how much is used.
@@ -27,11 +27,10 @@ type space struct {
 	free    int64
 	used    map[string]int64 // by budget
 	waiting map[[2]string]int64
-	missing map[string]bool
 }
 
 func newSpace(free int64) *space {
-	return &space{free: free, used: map[string]int64{}, waiting: map[[2]string]int64{}, missing: map[string]bool{}}
+	return &space{free: free, used: map[string]int64{}, waiting: map[[2]string]int64{}}
 }
 
 // add handles batches of one occurrence until one is dropped for all receivers, or the
@@ -42,7 +41,7 @@ func (s *space) add(t *testing.T, limit int, budget string, receivers ...string)
 	for range limit {
 		b := newBudgets(func(_ context.Context, budget, receiver string) (outbox.Usage, error) {
 			return outbox.Usage{Free: s.free, Budget: s.used[budget], Receiver: s.waiting[[2]string{budget, receiver}]}, nil
-		}, func(receiver string) bool { return s.missing[receiver] })
+		})
 		var entries []outbox.Entry
 		for _, receiver := range receivers {
 			entries = append(entries, outbox.Entry{Receiver: receiver, Budget: budget, Payload: make([]byte, 20<<10)})
@@ -91,19 +90,10 @@ func TestManyFullBudgetsLeaveSpaceForAnother(t *testing.T) {
 	}
 }
 
-func TestAReceiverThatDoesNotExistUsesLittle(t *testing.T) {
-	s := newSpace(256 << 20)
-	s.missing["never-created"] = true
-	got := s.add(t, 200, "ClusterAlarm/shop/", "never-created", "works")
-	if n := got["never-created"]; n == 0 || n > missingReceiverBytes/(20<<10) || got["works"] != 200 {
-		t.Errorf("stored %v", got)
-	}
-}
-
 func TestOneBatchCountsItsOwnEntries(t *testing.T) {
 	b := newEntryBuilder(outbox.DeliveredOffsets{}, newBudgets(func(context.Context, string, string) (outbox.Usage, error) {
 		return outbox.Usage{Free: 256 << 10}, nil
-	}, func(string) bool { return false }), nil)
+	}), nil)
 	id := kube.Key{Kind: alarm.KindAlarm, Namespace: "shop", Name: "web"}
 	e := &evaluation{outcome: match.Matched, alarm: &match.Alarm{ID: id}, recipients: recipientsOf("dead", "quick")}
 	e.message.Text = strings.Repeat("<", 3_000)

@@ -72,7 +72,7 @@ func DryRun(ctx context.Context, dir string, a *match.Alarm, occurrences []alarm
 	alarms.Set("dry-run", "1", a)
 	r := &dryRun{
 		DryRunResult: &DryRunResult{}, alarm: a, now: now, clock: clk, outbox: store,
-		matcher: newMatcher(alarms, namespaces, enricher, clk, func(string) bool { return false }),
+		matcher: newMatcher(alarms, namespaces, enricher, clk),
 		waiting: map[string][]int{},
 	}
 	r.matcher.namespaceLabels = func(string) []string { return labels }
@@ -185,7 +185,7 @@ func (r *dryRun) setReceiver(evaluations [][]evaluation) [][]string {
 		for j := range evaluations[i] {
 			if e := &evaluations[i][j]; e.route != nil {
 				chosen[i] = e.chosenKeys()
-				e.recipients, e.route = r.matcher.identified(r.alarm, r.alarm.Receivers), nil
+				e.recipients, e.route = r.matcher.identified(r.alarm.Receivers), nil
 			}
 		}
 	}

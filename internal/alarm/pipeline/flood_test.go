@@ -99,7 +99,7 @@ func startFlooded(t *testing.T) *flooded {
 	dispatcher.Configure(notify.Receiver{Key: "ops", Notifier: f.threads, Limits: []notify.Limit{{Every: time.Second}}})
 	p := New(Config{
 		ClusterUID: "cluster", Outbox: f.outbox, Checkpoint: &memoryCheckpoint{}, Dispatcher: dispatcher, Alarms: alarms,
-		Enricher: noop{}, Missing: func(string) bool { return false }, Reporter: noop{}, Clock: clock.RealClock{}, Log: logr.Discard(),
+		Enricher: noop{}, Reporter: noop{}, Clock: clock.RealClock{}, Log: logr.Discard(),
 		Observe:    func(context.Context, []alarm.Occurrence) {},
 		LoadAlarms: func(context.Context) error { return nil },
 		Source: sourceFunc(func(ctx context.Context, handle source.Handler) {

@@ -72,7 +72,7 @@ func TestGroupsBeyondTheLimitAreOne(t *testing.T) {
 			reporter := limitReporter{alarms: map[kube.Key]bool{}}
 			p := New(Config{
 				Observe: func(context.Context, []alarm.Occurrence) {}, Outbox: store, Checkpoint: &memoryCheckpoint{}, Alarms: groupingAlarms(t, tc.alarms),
-				Dispatcher: noop{}, Enricher: noop{}, Missing: func(string) bool { return false }, Reporter: reporter, Clock: clock, Log: logr.Discard(),
+				Dispatcher: noop{}, Enricher: noop{}, Reporter: reporter, Clock: clock, Log: logr.Discard(),
 			})
 			batch := source.Batch{Position: 1}
 			for i := range tc.objects * tc.alarms {
@@ -186,7 +186,7 @@ func TestResolutionsWithoutAnOpenGroupStoreNothing(t *testing.T) {
 	clock := clocktesting.NewFakeClock(time.Unix(1_800_000_000, 0))
 	p := New(Config{
 		Observe: func(context.Context, []alarm.Occurrence) {}, Outbox: store, Checkpoint: &memoryCheckpoint{}, Alarms: alarms,
-		Dispatcher: noop{}, Enricher: noop{}, Missing: func(string) bool { return false }, Reporter: noop{}, Clock: clock, Log: logr.Discard(),
+		Dispatcher: noop{}, Enricher: noop{}, Reporter: noop{}, Clock: clock, Log: logr.Discard(),
 	})
 	happen := func(position uint64, reason, name string) {
 		must(t, p.handle(t.Context(), source.Batch{Position: position, Occurrences: []alarm.Occurrence{{
@@ -315,7 +315,7 @@ func newStateFlood(t *testing.T, limit int64, spec v1alpha1.AlarmSpec, ofCluster
 	}
 	f.p = New(Config{
 		Observe: func(context.Context, []alarm.Occurrence) {}, Outbox: f.store, Checkpoint: &memoryCheckpoint{}, Alarms: alarms,
-		Dispatcher: noop{}, Enricher: noop{}, Missing: func(string) bool { return false }, Reporter: f.reporter, Clock: f.clock, Log: logr.Discard(),
+		Dispatcher: noop{}, Enricher: noop{}, Reporter: f.reporter, Clock: f.clock, Log: logr.Discard(),
 	})
 	return f
 }

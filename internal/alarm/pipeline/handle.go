@@ -94,15 +94,12 @@ func (m *matcher) decide(ctx context.Context, store *outbox.Store, b source.Batc
 func (m *matcher) newDecision(store *outbox.Store, handled outbox.DeliveredOffsets, evaluations [][]evaluation) *batchDecision {
 	return &batchDecision{
 		evaluations: evaluations, suppressor: m.newSuppressor(store),
-		entries: newEntryBuilder(handled, newBudgets(store.Usage, m.missing), m.repeats),
+		entries: newEntryBuilder(handled, newBudgets(store.Usage), m.repeats),
 	}
 }
 
 // conclude decides what is sent of the occurrences that matched, and returns what is stored.
 func (d *batchDecision) conclude(ctx context.Context, occurrences []alarm.Occurrence) ([]outbox.Window, []outbox.Entry, error) {
-	if err := d.suppressor.adopt(ctx, d.evaluations); err != nil {
-		return nil, nil, err
-	}
 	if err := d.suppressor.mark(ctx, occurrences, d.evaluations); err != nil {
 		return nil, nil, err
 	}
@@ -364,19 +361,13 @@ func partOf(occ *alarm.Occurrence, e *evaluation) message.Part {
 }
 
 // mustStore reports whether an entry is new, and sets its payload. An entry that was handled before
-// only updates the state of its group. One that happened before the receiver was created does that
-// too, unless it is the end of a problem that waited for the receiver. Without a payload, nothing of
-// it is sent to the receiver.
+// only updates the state of its group. So does one that happened before the receiver was created.
+// Without a payload, nothing of it is sent to the receiver.
 func (b *entryBuilder) mustStore(entry *outbox.Entry, payload []byte, r *recipient, occ *alarm.Occurrence) bool {
-	forFormer, covered := r.isForFormer(b.handled, entry.Key, occ), r.covered(b.handled, entry.Key, occ)
-	if forFormer && !covered && entry.Member != nil && entry.Member.OnlyResolves {
-		entry.Member.Former = true
-		forFormer = false
-	}
-	if !forFormer {
+	if !r.isForFormer(occ) {
 		entry.Payload = payload
 	}
-	if !forFormer && !covered {
+	if !r.handled(b.handled, entry.Key, occ) {
 		return true
 	}
 	if entry.Member != nil {

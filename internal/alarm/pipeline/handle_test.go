@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/utils/clock"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/internal/alarm"
@@ -40,14 +41,14 @@ func TestOnlyMatchedOccurrencesAreStored(t *testing.T) {
 
 // recipientsOf returns receivers whose IDs are their keys.
 func recipientsOf(keys ...string) []recipient {
-	return (&matcher{}).identified(&match.Alarm{}, keys)
+	return newMatcher(NewAlarms(), nil, noop{}, clock.RealClock{}).identified(keys)
 }
 
 // Otherwise the outbox stores what nothing reads.
 func TestOnlyReceiversThatRepeatKeepWhatAnotherLeaderSent(t *testing.T) {
 	b := newEntryBuilder(outbox.DeliveredOffsets{Default: 50}, unlimited(), func(id string) bool { return id == "alerts" })
 	for _, id := range []string{"alerts", "chat"} {
-		r, occ := recipient{key: id, id: id, awaited: id}, alarm.Occurrence{Position: 50}
+		r, occ := recipient{key: id, id: id}, alarm.Occurrence{Position: 50}
 		if b.mustStore(&outbox.Entry{Receiver: id, Position: 50, Member: &outbox.Membership{}}, []byte("{}"), &r, &occ) {
 			t.Errorf("%s: it was sent", id)
 		}

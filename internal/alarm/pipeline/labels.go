@@ -11,7 +11,7 @@ func (m *matcher) address(e *evaluation, occ *alarm.Occurrence, known *alarm.Con
 	if e.outcome == match.NotMatched {
 		return
 	}
-	e.recipients, e.route = m.identified(e.alarm, e.alarm.Receivers), e.alarm.Route()
+	e.recipients, e.route = m.identified(e.alarm.Receivers), e.alarm.Route()
 	if e.route != nil {
 		m.choose(e, occ, known, handled)
 	}

@@ -196,35 +196,28 @@ type matcher struct {
 	// ClusterAlarms for the Events of a namespace. They are separate, so that a tenant
 	// cannot use up what the ClusterAlarms need.
 	ofAlarms, ofClusterAlarms *budget
-	// identify, adopts, repeats, namespaceLabels and missing are those of Config.
+	// identify, repeats and namespaceLabels are those of Config.
 	identify        func(key string) (id string, since time.Time)
-	adopts          func(id, awaited string) (bool, error)
 	repeats         func(id string) bool
 	namespaceLabels func(id string) []string
-	missing         func(receiver string) bool
 }
 
 // recipient is a receiver of an alarm.
 type recipient struct {
-	// key is part of the keys of entries, so that the first receiver of a name can get them.
-	// awaited is the ID under which messages wait for it before it exists.
-	key, id, awaited string
+	key, id string
 	// since is when the receiver was created, zero if that does not matter.
 	since time.Time
 	// onlyEnd: it has the group open, and gets the occurrence only to resolve it.
 	onlyEnd bool
 }
 
-// identified returns the receivers of an alarm with these keys.
-func (m *matcher) identified(a *match.Alarm, keys []string) []recipient {
+// identified returns the receivers with these keys that exist. Nothing waits for others.
+func (m *matcher) identified(keys []string) []recipient {
 	all := make([]recipient, 0, len(keys))
 	for _, key := range keys {
-		r := recipient{key: key, awaited: a.AwaitedID(key)}
-		if m.identify != nil {
-			r.id, r.since = m.identify(key)
+		if id, since := m.identify(key); id != "" {
+			all = append(all, recipient{key: key, id: id, since: since})
 		}
-		r.id = cmp.Or(r.id, r.awaited)
-		all = append(all, r)
 	}
 	return all
 }
@@ -237,23 +230,21 @@ func (r *recipient) entryKey(alarmUID string, occ *alarm.Occurrence) string {
 // handled reports whether the receiver needs no entry about an occurrence: it was handled
 // before, or it is for a former receiver.
 func (r *recipient) handled(before outbox.DeliveredOffsets, entryKey string, occ *alarm.Occurrence) bool {
-	return r.isForFormer(before, entryKey, occ) || r.covered(before, entryKey, occ)
+	return r.isForFormer(occ) || r.covered(before, entryKey, occ)
 }
 
 // covered reports whether an earlier process handled an occurrence.
 func (r *recipient) covered(before outbox.DeliveredOffsets, entryKey string, occ *alarm.Occurrence) bool {
-	return before.Covers(entryKey, occ.Position, r.id, r.awaited)
+	return before.Covers(entryKey, occ.Position, r.id)
 }
 
-// isForFormer reports whether an occurrence happened before the receiver was created. It is
-// false if an earlier process gave it to the receiver: it waited for the first one of the name.
-func (r *recipient) isForFormer(before outbox.DeliveredOffsets, entryKey string, occ *alarm.Occurrence) bool {
-	return occ.ObservedAt.Before(r.since) && !before.Awaits(entryKey, occ.Position, r.id, r.awaited)
-}
+// isForFormer reports whether an occurrence happened before the receiver was created.
+func (r *recipient) isForFormer(occ *alarm.Occurrence) bool { return occ.ObservedAt.Before(r.since) }
 
-func newMatcher(alarms *Alarms, namespaces match.Namespaces, enricher Enricher, clk clock.PassiveClock, missing func(receiver string) bool) *matcher {
+func newMatcher(alarms *Alarms, namespaces match.Namespaces, enricher Enricher, clk clock.PassiveClock) *matcher {
 	return &matcher{
-		alarms: alarms, namespaces: namespaces, enricher: enricher, missing: missing,
+		identify: func(key string) (string, time.Time) { return key, time.Time{} },
+		alarms:   alarms, namespaces: namespaces, enricher: enricher,
 		ofAlarms: newBudget(clk), ofClusterAlarms: newBudget(clk),
 	}
 }
@@ -322,7 +313,7 @@ type batch struct {
 	handled     outbox.DeliveredOffsets
 	index       *match.Index
 	// identified and address are those of the matcher.
-	identified func(a *match.Alarm, keys []string) []recipient
+	identified func(keys []string) []recipient
 	address    func(e *evaluation, occ *alarm.Occurrence, known *alarm.Context, handled outbox.DeliveredOffsets)
 	// context is that of the matcher.
 	context func(occ *alarm.Occurrence, named []alarm.Resource) (known alarm.Context, of alarm.Resource, ok bool)
@@ -416,12 +407,14 @@ func evaluateOne(ctx context.Context, c match.Candidate, occ *alarm.Occurrence, 
 // handledBefore reports whether the occurrence was handled for all receivers that the alarm can
 // have. The first of them mostly decides.
 func (b *batch) handledBefore(a *match.Alarm, occ *alarm.Occurrence) bool {
-	all := a.AllReceivers()
-	for _, key := range all {
-		r := &b.identified(a, []string{key})[0]
-		if !r.covered(b.handled, r.entryKey(a.UID, occ), occ) {
-			return false
+	exists := false
+	for _, key := range a.AllReceivers() {
+		for _, r := range b.identified([]string{key}) {
+			if !r.covered(b.handled, r.entryKey(a.UID, occ), occ) {
+				return false
+			}
+			exists = true
 		}
 	}
-	return len(all) > 0 || occ.Position <= b.handled.Default
+	return exists || occ.Position <= b.handled.Default
 }

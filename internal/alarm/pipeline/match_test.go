@@ -24,7 +24,7 @@ const costly = "[1,2,3,4,5,6,7,8,9].all(a, [1,2,3,4,5,6,7,8,9].all(b, [1,2,3,4,5
 func newTestMatcher(t *testing.T, expressions map[string]string) (*matcher, *clocktesting.FakeClock) {
 	t.Helper()
 	clock := clocktesting.NewFakeClock(time.Unix(1_800_000_000, 0))
-	m := newMatcher(NewAlarms(), nil, noop{}, clock, nil)
+	m := newMatcher(NewAlarms(), nil, noop{}, clock)
 	compiler, err := match.NewCompiler()
 	must(t, err)
 	for namespace, expression := range expressions {

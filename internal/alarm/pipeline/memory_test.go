@@ -212,7 +212,7 @@ func readManyEvents(b *testing.B, server, dir string, want uint64) {
 	must(b, err)
 	p := New(Config{
 		Source: events, Observe: func(context.Context, []alarm.Occurrence) {}, Outbox: store, Checkpoint: &memoryCheckpoint{}, Alarms: NewAlarms(),
-		Dispatcher: noop{}, Enricher: noop{}, Missing: func(string) bool { return false }, Reporter: noop{}, Clock: clock.RealClock{}, Log: logr.Discard(),
+		Dispatcher: noop{}, Enricher: noop{}, Reporter: noop{}, Clock: clock.RealClock{}, Log: logr.Discard(),
 	})
 	ctx, cancel := context.WithCancel(b.Context())
 	state := store.State()

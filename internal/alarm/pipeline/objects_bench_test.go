@@ -194,7 +194,7 @@ func startObjects(b *testing.B, cfg *rest.Config, dir string, alarms *Alarms) *o
 	must(b, err)
 	p := New(Config{
 		Changes: changes, Observe: func(context.Context, []alarm.Occurrence) {}, Outbox: store, Checkpoint: &memoryCheckpoint{}, Alarms: alarms,
-		Dispatcher: noop{}, Enricher: noop{}, Missing: func(string) bool { return false }, Reporter: noop{}, Clock: clock.RealClock{}, Log: logr.Discard(),
+		Dispatcher: noop{}, Enricher: noop{}, Reporter: noop{}, Clock: clock.RealClock{}, Log: logr.Discard(),
 	})
 	ctx, cancel := context.WithCancel(b.Context())
 	r := &objectsRun{store: store, cancel: cancel, done: make(chan error, 3)}

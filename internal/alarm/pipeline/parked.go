@@ -353,7 +353,7 @@ func (p *Pipeline) concludeParked(ctx context.Context, r *retried) error {
 	handled := r.handled()
 	d := &batchDecision{
 		evaluations: r.evaluations, suppressor: p.matcher.newSuppressor(p.Outbox),
-		entries: newEntryBuilder(handled, newBudgets(usageWithout(p.Outbox, r.rows), p.Missing), p.Repeats),
+		entries: newEntryBuilder(handled, newBudgets(usageWithout(p.Outbox, r.rows)), p.Repeats),
 	}
 	windows, entries, err := d.conclude(ctx, r.occurrences)
 	if err != nil {

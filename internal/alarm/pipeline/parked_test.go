@@ -78,8 +78,8 @@ func newParkingLot(t *testing.T, u *unreadables, specs map[string]v1alpha1.Alarm
 		Source:     at(0), // the first Event is at position 1
 		ClusterUID: "cluster", Outbox: store, Checkpoint: &simulatedCheckpoint{s: &simulation{}}, Dispatcher: noop{},
 		Alarms: alarms, Namespaces: u, Enricher: u, Reporter: u, MaxAge: time.Hour,
-		Observe: func(context.Context, []alarm.Occurrence) {}, Missing: func(string) bool { return false },
-		Clock: clocktesting.NewFakeClock(time.Unix(1_800_000_000, 0)), Log: logr.Discard(),
+		Observe: func(context.Context, []alarm.Occurrence) {},
+		Clock:   clocktesting.NewFakeClock(time.Unix(1_800_000_000, 0)), Log: logr.Discard(),
 	})
 }
 

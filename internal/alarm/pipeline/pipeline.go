@@ -92,7 +92,7 @@ type Config struct {
 	// MaxAge is how long an occurrence waits for an object that cannot be read.
 	MaxAge time.Duration
 	// Identify returns the ID of the receiver with a key, or "" if there is none. Occurrences
-	// before since are not sent to it. Optional: no receiver is then known.
+	// before since are not sent to it. Optional: a receiver then has its key as ID.
 	Identify func(key string) (id string, since time.Time)
 	// Repeats reports whether the receiver with an ID must get the messages of open groups
 	// again. Optional: none must.
@@ -103,13 +103,8 @@ type Config struct {
 	// NamespaceLabels returns the keys of the labels of namespaces by which the receiver with an
 	// ID chooses a channel. Optional: none does.
 	NamespaceLabels func(id string) []string
-	// Missing reports whether the receiver with an ID does not exist. It is false if that is
-	// unknown.
-	Missing func(id string) bool
-	// Adopts is notify.Options.Adopts. Optional.
-	Adopts func(id, awaited string) (bool, error)
-	Clock  clock.WithTicker
-	Log    logr.Logger
+	Clock           clock.WithTicker
+	Log             logr.Logger
 }
 
 // Pipeline leads Events to the receivers. Only one runs in a cluster at a time: that of
@@ -139,10 +134,13 @@ type Pipeline struct {
 func New(c Config) *Pipeline {
 	p := &Pipeline{
 		Config:     c,
-		matcher:    newMatcher(c.Alarms, c.Namespaces, c.Enricher, c.Clock, c.Missing),
+		matcher:    newMatcher(c.Alarms, c.Namespaces, c.Enricher, c.Clock),
 		groupAdded: make(chan struct{}, 1), writing: make(chan struct{}, 1), states: newSweeps(), unreadLimiter: rate.NewLimiter(unreadPerSecond, unreadPerSecond),
 	}
-	p.matcher.identify, p.matcher.adopts, p.matcher.repeats, p.matcher.namespaceLabels = c.Identify, c.Adopts, c.Repeats, c.NamespaceLabels
+	if c.Identify != nil {
+		p.matcher.identify = c.Identify
+	}
+	p.matcher.repeats, p.matcher.namespaceLabels = c.Repeats, c.NamespaceLabels
 	return p
 }
 

@@ -76,7 +76,7 @@ func (a *alerting) lead() {
 	dispatcher := notify.NewDispatcher(store, noop{}, a.clock, logr.Discard(), notify.Options{})
 	a.p = New(Config{
 		Source:     at(1),
-		ClusterUID: "cluster", Outbox: store, Checkpoint: a.checkpoint, Dispatcher: dispatcher, Alarms: a.alarms, Enricher: noop{}, Missing: func(string) bool { return false },
+		ClusterUID: "cluster", Outbox: store, Checkpoint: a.checkpoint, Dispatcher: dispatcher, Alarms: a.alarms, Enricher: noop{},
 		Repeats: func(id string) bool { return id == "ops" }, Reporter: noop{}, Clock: a.clock, Log: logr.Discard(), Observe: func(context.Context, []alarm.Occurrence) {},
 	})
 	start, err := a.p.takeOver(ctx)

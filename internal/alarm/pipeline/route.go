@@ -22,15 +22,13 @@ func (m *matcher) choose(e *evaluation, occ *alarm.Occurrence, known *alarm.Cont
 		if e.outcome == match.Matched {
 			e.outcome, e.unread, e.err = match.Undecided, unread, nil
 		}
-		e.recipients = m.identified(e.alarm, e.alarm.AllReceivers())
+		e.recipients = m.identified(e.alarm.AllReceivers())
 		return
 	}
 	e.noReceiver = noReceiver
-	chosen := slices.DeleteFunc(m.identified(e.alarm, keys), func(r recipient) bool {
-		return r.isForFormer(handled, r.entryKey(e.alarm.UID, occ), occ)
-	})
+	chosen := slices.DeleteFunc(m.identified(keys), func(r recipient) bool { return r.isForFormer(occ) })
 	if len(chosen) == 0 {
-		chosen = m.identified(e.alarm, []string{e.route.Default})
+		chosen = m.identified([]string{e.route.Default})
 	}
 	for _, r := range chosen {
 		if !slices.Contains(e.alarm.Receivers, r.key) {
@@ -91,7 +89,7 @@ func (e *evaluation) chosenKeys() (keys []string) {
 func (m *matcher) restore(e *evaluation, chosen []string) {
 	chosen = slices.DeleteFunc(slices.Clone(chosen), func(key string) bool { return !slices.Contains(e.alarm.AllReceivers(), key) })
 	if e.route != nil && len(chosen) > 0 {
-		e.recipients = m.identified(e.alarm, slices.Concat(e.alarm.Receivers, chosen))
+		e.recipients = m.identified(slices.Concat(e.alarm.Receivers, chosen))
 	}
 }
 
@@ -113,9 +111,11 @@ func (s *suppressor) addHolders(ctx context.Context, occ *alarm.Occurrence, e *e
 		if known || !slices.Contains(e.route.Keys(), key) {
 			continue
 		}
-		if r := s.identified(e.alarm, []string{key})[0]; r.id == holder {
-			r.onlyEnd = true
-			e.recipients = append(e.recipients, r)
+		for _, r := range s.identified([]string{key}) {
+			if r.id == holder {
+				r.onlyEnd = true
+				e.recipients = append(e.recipients, r)
+			}
 		}
 	}
 	return nil

@@ -205,7 +205,20 @@ func TestAReceiverThatIsCreatedLaterGetsNoEarlierOccurrence(t *testing.T) {
 		if key == "a" {
 			return key, r.Clock.Now().Add(time.Second)
 		}
-		return "", time.Time{}
+		return key, time.Time{}
+	}
+	r.happen("shop/web", "")
+	r.want(0, 0, 1)
+}
+
+func TestTheDefaultGetsWhatIsForAReceiverThatDoesNotExist(t *testing.T) {
+	r := newRouted(t, v1alpha1.AlarmSpec{}, false)
+	r.teams["shop"] = "a"
+	r.matcher.identify = func(key string) (string, time.Time) {
+		if key == "a" {
+			return "", time.Time{}
+		}
+		return key, time.Time{}
 	}
 	r.happen("shop/web", "")
 	r.want(0, 0, 1)

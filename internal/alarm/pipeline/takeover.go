@@ -6,9 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"maps"
 	"math"
-	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -63,10 +61,7 @@ func (p *Pipeline) takeOver(ctx context.Context) (source.Start, error) {
 	if err != nil && !damaged {
 		return source.Start{}, err
 	}
-	plan, err := p.plan(last, found)
-	if err != nil {
-		return source.Start{}, err
-	}
+	plan := planTakeover(p.ClusterUID, p.Outbox.State(), last, found, p.Alarms.Window())
 	if damaged && !plan.trusted {
 		plan.reset = damagedReason
 	}
@@ -134,11 +129,6 @@ func (p *Pipeline) prepareOutbox(ctx context.Context, plan takeoverPlan) error {
 			return err
 		}
 	}
-	for awaited, id := range plan.adopted {
-		if err := p.Outbox.Adopt(ctx, awaited, id); err != nil {
-			return err
-		}
-	}
 	if err := p.Outbox.KeepAwaited(ctx, plan.delivered); err != nil {
 		return err
 	}
@@ -155,72 +145,6 @@ func (p *Pipeline) prepareOutbox(ctx context.Context, plan takeoverPlan) error {
 		return err
 	}
 	return p.Outbox.Replay(ctx, plan.history, plan.position, plan.handled)
-}
-
-// plan plans the takeover. Receivers that the last leader or this outbox awaited can exist now. The
-// plan then has their IDs, so that what waits for them does not look delivered. It fails if the API
-// server does not say which receivers exist.
-func (p *Pipeline) plan(last checkpoint.Checkpoint, found bool) (takeoverPlan, error) {
-	state, window := p.Outbox.State(), p.Alarms.Window()
-	plan := planTakeover(p.ClusterUID, state, last, found, window)
-	if plan.trusted || plan.reset != "" {
-		return plan, nil
-	}
-	adopted, err := p.adopted(state, last)
-	if err != nil {
-		return takeoverPlan{}, err
-	}
-	state.Delivered = state.Delivered.Renamed(adopted)
-	plan = planTakeover(p.ClusterUID, state, renamed(last, adopted), found, window)
-	plan.adopted = adopted
-	return plan, nil
-}
-
-// adopted returns the IDs of the receivers that exist now, by the ID under which something waits
-// for them.
-func (p *Pipeline) adopted(state outbox.State, last checkpoint.Checkpoint) (map[string]string, error) {
-	if p.Identify == nil || p.Adopts == nil {
-		return nil, nil
-	}
-	all := map[string]string{}
-	for _, id := range slices.Concat(p.Outbox.Unadopted(), awaitedIn(state, last)) {
-		present, _ := p.Identify(alarm.ReceiverKey(id))
-		if present == "" || all[id] != "" {
-			continue // it waits on, or another list contains it too
-		}
-		adopts, err := p.Adopts(present, id)
-		if err != nil {
-			return nil, fmt.Errorf("read the namespace of %s: %w", alarm.ReceiverKey(id), err)
-		}
-		if adopts {
-			all[id] = present
-		}
-	}
-	return all, nil
-}
-
-// awaitedIn returns the IDs of the receivers that an outbox and a checkpoint await.
-func awaitedIn(state outbox.State, last checkpoint.Checkpoint) []string {
-	all := []outbox.DeliveredOffsets{state.Delivered, {Receivers: last.Behind, Waiting: last.Waiting}}
-	for name := range last.Streams {
-		all = append(all, outbox.DeliveredOffsets{Waiting: last.Streams[name].Waiting})
-	}
-	var ids []string
-	for _, d := range all {
-		ids = slices.AppendSeq(slices.AppendSeq(ids, maps.Keys(d.Receivers)), maps.Keys(d.Waiting))
-	}
-	return slices.DeleteFunc(ids, func(id string) bool { return !alarm.IsAwaited(id) })
-}
-
-// renamed returns a checkpoint with other IDs of receivers.
-func renamed(c checkpoint.Checkpoint, renames map[string]string) checkpoint.Checkpoint {
-	all := outbox.DeliveredOffsets{Receivers: c.Behind, Waiting: c.Waiting}.Renamed(renames)
-	c.Behind, c.Waiting, c.Streams = all.Receivers, all.Waiting, maps.Clone(c.Streams)
-	for name, s := range c.Streams {
-		s.Waiting = outbox.DeliveredOffsets{Waiting: s.Waiting}.Renamed(renames).Waiting
-		c.Streams[name] = s
-	}
-	return c
 }
 
 // beginNow stores the newest position if there is none. Otherwise, "from now" would be later after a
@@ -292,8 +216,6 @@ type takeoverPlan struct {
 	history  string
 	// streams is the progress of changes.
 	streams map[string]checkpoint.Stream
-	// adopted are the IDs of the receivers that get what waited under another ID.
-	adopted map[string]string
 }
 
 // planTakeover decides what a new leader does. found is true if there is a checkpoint.

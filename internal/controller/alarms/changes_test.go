@@ -157,3 +157,15 @@ func TestAStateOfANamespaceIsSentOnce(t *testing.T) {
 	g.Eventually(s.delivered("it")).Should(BeEquivalentTo(3))
 	g.Expect(other.delivered("it")()).To(BeZero())
 }
+
+// The alarm is not in force before.
+func TestAStateIsSentToAReceiverThatIsCreatedLater(t *testing.T) {
+	s := newScene(t)
+	s.AllowChanges(t, "bongsu-changes-configmaps")
+	g := NewWithT(t)
+	g.Expect(s.Client.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "app"}, Data: map[string]string{"phase": "Bad"}})).To(Succeed())
+	s.create("Alarm", "it", "states: [{resource: {resource: configmaps}, expression: 'object.data.phase == \"Bad\"', forSeconds: 1}]\nreceivers: [{name: later}]")
+	s.ExpectNotReady(t, s.alarm("it"), v1alpha1.ReasonReceiverNotFound)
+	s.create("AlarmReceiver", "later", "log: {}")
+	g.Eventually(s.delivered("it")).Should(BeEquivalentTo(1))
+}

@@ -14,7 +14,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -69,7 +68,6 @@ type Reconciler struct {
 	primed  bool
 
 	client   client.Client
-	live     client.Reader
 	compiler *match.Compiler
 	alarms   Alarms
 	memory   *reconciler.Memory
@@ -83,9 +81,7 @@ type Reconciler struct {
 
 // Dependencies of the reconcilers of both kinds.
 type Dependencies struct {
-	Client client.Client
-	// Live reads namespaces from the API server. The cache can have a former one of the name.
-	Live     client.Reader
+	Client   client.Client
 	Compiler *match.Compiler
 	Alarms   Alarms
 	Changes  Changes
@@ -123,7 +119,7 @@ func NewClusterAlarm(d Dependencies) *Reconciler {
 func newReconciler(kind string, d Dependencies, newEmpty func() Object, newList func() client.ObjectList) *Reconciler {
 	return &Reconciler{
 		kind: kind, newEmpty: newEmpty, newList: newList,
-		client: d.Client, live: d.Live, compiler: d.Compiler, alarms: d.Alarms, reporter: d.Reporter(kind), changes: d.Changes,
+		client: d.Client, compiler: d.Compiler, alarms: d.Alarms, reporter: d.Reporter(kind), changes: d.Changes,
 		pace:   newPace(d.Clock),
 		begun:  d.Begun,
 		memory: newMemory(kind, d.Metrics, func(key kube.Key) { d.Alarms.Hold(key.String(), "") }),
@@ -175,7 +171,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	return r.reporter.Reconcile(ctx, key, object,
 		func(string) { r.release(key) },
 		func(ctx context.Context, _ string) (status.Result, error) {
-			result, err := r.apply(ctx, object, key, r.namespaceUID)
+			result, err := r.apply(ctx, object, key)
 			if err == nil && result.Ready() && !result.Unchanged {
 				result = r.checkWords(ctx, object)
 			}
@@ -206,46 +202,13 @@ func (r *Reconciler) Prime(ctx context.Context) error {
 			r.claim(keyOf(object), object)
 		}
 	}
-	uids, err := r.namespaceUIDs(ctx)
-	if err != nil {
-		return err
-	}
 	for _, object := range objects {
-		if _, err := r.apply(ctx, object, keyOf(object), uids); err != nil {
+		if _, err := r.apply(ctx, object, keyOf(object)); err != nil {
 			return err
 		}
 	}
 	r.primed = true
 	return nil
-}
-
-// uidOf returns the UID of a namespace. It is empty for no namespace, and for one that does not exist.
-type uidOf func(ctx context.Context, namespace string) (types.UID, error)
-
-// namespaceUID is a uidOf that reads the namespace.
-func (r *Reconciler) namespaceUID(ctx context.Context, name string) (types.UID, error) {
-	if name == "" {
-		return "", nil
-	}
-	namespace, err := kube.NamespaceMetadata(ctx, r.live, name)
-	return namespace.UID, client.IgnoreNotFound(err)
-}
-
-// namespaceUIDs returns a uidOf that has read all namespaces.
-func (r *Reconciler) namespaceUIDs(ctx context.Context) (uidOf, error) {
-	if r.kind != alarm.KindAlarm {
-		return r.namespaceUID, nil
-	}
-	all := &metav1.PartialObjectMetadataList{}
-	all.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("NamespaceList"))
-	if err := r.live.List(ctx, all); err != nil {
-		return nil, err
-	}
-	uids := make(map[string]types.UID, len(all.Items))
-	for i := range all.Items {
-		uids[all.Items[i].Name] = all.Items[i].UID
-	}
-	return func(_ context.Context, name string) (types.UID, error) { return uids[name], nil }, nil
 }
 
 // objectsOf returns the items of a list without copying them.
@@ -267,7 +230,7 @@ func objectsOf(list client.ObjectList) []Object {
 // apply gives the compiled alarm to the pipeline, or removes it from there if it cannot
 // be used. The result contains what the user must correct. An error comes from the API
 // server.
-func (r *Reconciler) apply(ctx context.Context, object Object, key kube.Key, namespace uidOf) (status.Result, error) {
+func (r *Reconciler) apply(ctx context.Context, object Object, key kube.Key) (status.Result, error) {
 	if object.AlarmSpec().Suspend {
 		r.release(key)
 		return status.Result{Reason: v1alpha1.ReasonSuspended, Message: "suspended: spec.suspend is true"}, nil
@@ -287,13 +250,17 @@ func (r *Reconciler) apply(ctx context.Context, object Object, key kube.Key, nam
 	if err != nil {
 		return status.Result{}, err
 	}
+	if len(receivers.keys) == 0 && receivers.route == nil {
+		r.hold(key, object)
+		return receivers.result, nil
+	}
 	version := fmt.Sprint(object.GetUID(), object.GetGeneration(), receivers.keys, receivers.route.Version())
 	if refused := r.claim(key, object); !refused.Ready() {
 		r.hold(key, object)
 		return refused, nil
 	}
 	if !r.alarms.Has(key.String(), version) {
-		if result, err := r.compile(ctx, object, key, version, &receivers, namespace); err != nil || result.Unchanged || !result.Ready() {
+		if result, err := r.compile(object, key, version, &receivers); err != nil || result.Unchanged || !result.Ready() {
 			return result, err
 		}
 	}
@@ -335,16 +302,12 @@ func (r *Reconciler) wait(key kube.Key, object Object) time.Duration {
 }
 
 // compile puts an alarm into force. The result contains what is wrong with it, or that it must wait.
-func (r *Reconciler) compile(ctx context.Context, object Object, key kube.Key, version string, to *receivers, namespace uidOf) (status.Result, error) {
+func (r *Reconciler) compile(object Object, key kube.Key, version string, to *receivers) (status.Result, error) {
 	if wait := r.wait(key, object); wait > 0 {
 		return status.Result{Unchanged: true, RequeueAfter: wait}, nil
 	}
-	uid, err := namespace(ctx, key.Namespace)
-	if err != nil {
-		return status.Result{}, err
-	}
 	definition := match.NewDefinition(r.kind, object, to.keys)
-	definition.Route, definition.NamespaceUID = to.route, string(uid)
+	definition.Route = to.route
 	definition.ResumedAt, definition.OpenGroups = resumedAt(object), object.AlarmStatus().OpenGroups
 	compiled, err := r.compiler.Compile(definition)
 	if invalid, ok := errors.AsType[*match.CompileError](err); ok {

@@ -34,9 +34,8 @@ type receivers struct {
 	result status.Result
 }
 
-// resolveReceivers finds the receivers in spec.receivers, and those that spec.receiversFrom can
-// choose. Messages wait for a receiver that does not exist, but not for a ClusterAlarmReceiver
-// that has not allowed the namespace.
+// resolveReceivers finds the receivers in spec.receivers that exist and allow the alarm, and those
+// that spec.receiversFrom can choose.
 func (r *Reconciler) resolveReceivers(ctx context.Context, object Object) (receivers, error) {
 	var out receivers
 	var problems problems
@@ -47,11 +46,11 @@ func (r *Reconciler) resolveReceivers(ctx context.Context, object Object) (recei
 			continue
 		}
 		seen[key] = true
-		allowed, result, err := r.resolve(ctx, key, object.GetNamespace())
+		usable, result, err := r.resolve(ctx, key, object.GetNamespace())
 		if err != nil {
 			return receivers{}, err
 		}
-		if allowed {
+		if usable {
 			out.keys = append(out.keys, key.String())
 		}
 		problems.add(key, result)
@@ -150,8 +149,8 @@ func referenceKey(ref v1alpha1.ReceiverReference, namespace string) kube.Key {
 	return kube.Key{Kind: ref.Kind, Namespace: namespace, Name: ref.Name}
 }
 
-// resolve returns whether an alarm of the namespace may use the receiver, and the problem
-// of the receiver. The namespace of a ClusterAlarm is empty.
+// resolve returns whether the receiver exists and an alarm of the namespace may use it, and the
+// problem of the receiver. The namespace of a ClusterAlarm is empty.
 func (r *Reconciler) resolve(ctx context.Context, key kube.Key, namespace string) (bool, problem, error) {
 	cluster := key.Kind == v1alpha1.KindClusterAlarmReceiver
 	var object status.AlarmObject = &v1alpha1.AlarmReceiver{}
@@ -174,7 +173,7 @@ func (r *Reconciler) resolve(ctx context.Context, key kube.Key, namespace string
 		}
 	}
 	if missing {
-		return true, newProblem(v1alpha1.ReasonReceiverNotFound, "%s %s does not exist: create it, or correct spec.receivers", key.Kind, key.Name), nil
+		return false, newProblem(v1alpha1.ReasonReceiverNotFound, "%s %s does not exist: create it, or correct spec.receivers", key.Kind, key.Name), nil
 	}
 	return true, unready(key, namespace, object.AlarmStatus()), nil
 }

@@ -181,9 +181,6 @@ func (r *Reconciler) configure(ctx context.Context, object Object, key kube.Key)
 	if err != nil {
 		return status.Result{}, err
 	}
-	if built.NamespaceUID, err = r.namespaceUID(ctx, key.Namespace); err != nil {
-		return status.Result{}, err
-	}
 	r.Dispatcher.Configure(built)
 	return r.deliveries(key.String(), object), nil
 }
@@ -191,16 +188,6 @@ func (r *Reconciler) configure(ctx context.Context, object Object, key kube.Key)
 func forbidden(secret types.NamespacedName) status.Result {
 	return status.Result{Reason: v1alpha1.ReasonSecretForbidden, Message: fmt.Sprintf("the operator may not read Secret %s: "+
 		"ask an administrator of namespace %s to bind the ClusterRole bongsu-receiver-secrets to the operator there", secret, secret.Namespace)}
-}
-
-// namespaceUID returns the UID of the receiver's namespace, or "" for none. The Dispatcher asks the API
-// server before it relies on it.
-func (r *Reconciler) namespaceUID(ctx context.Context, name string) (string, error) {
-	if name == "" {
-		return "", nil
-	}
-	namespace, err := kube.NamespaceMetadata(ctx, r.Client, name)
-	return string(namespace.UID), client.IgnoreNotFound(err)
 }
 
 // deliveries returns the result of the last deliveries. After a restart, a receiver that failed fails
