@@ -3,17 +3,16 @@ package pipeline
 import (
 	"github.com/bongsu-io/bongsu/internal/alarm"
 	"github.com/bongsu-io/bongsu/internal/alarm/match"
-	"github.com/bongsu-io/bongsu/internal/alarm/outbox"
 )
 
 // address sets the receivers of an evaluation, and adds labels of the namespace to its message.
-func (m *matcher) address(e *evaluation, occ *alarm.Occurrence, known *alarm.Context, handled outbox.DeliveredOffsets) {
+func (m *matcher) address(e *evaluation, occ *alarm.Occurrence, known *alarm.Context) {
 	if e.outcome == match.NotMatched {
 		return
 	}
 	e.recipients, e.route = m.identified(e.alarm.Receivers), e.alarm.Route()
 	if e.route != nil {
-		m.choose(e, occ, known, handled)
+		m.choose(e, occ, known)
 	}
 	m.addLabels(e, occ)
 }

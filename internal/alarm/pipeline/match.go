@@ -314,7 +314,7 @@ type batch struct {
 	index       *match.Index
 	// identified and address are those of the matcher.
 	identified func(keys []string) []recipient
-	address    func(e *evaluation, occ *alarm.Occurrence, known *alarm.Context, handled outbox.DeliveredOffsets)
+	address    func(e *evaluation, occ *alarm.Occurrence, known *alarm.Context)
 	// context is that of the matcher.
 	context func(occ *alarm.Occurrence, named []alarm.Resource) (known alarm.Context, of alarm.Resource, ok bool)
 	// known contains what is known about each occurrence.
@@ -356,7 +356,7 @@ func (b *batch) evaluate(ctx context.Context, i int, candidates []match.Candidat
 		}
 		known := b.knownTo(c.Alarm, i)
 		e := evaluateOne(ctx, c, occ, known)
-		b.address(&e, occ, known, b.handled)
+		b.address(&e, occ, known)
 		e.replayed = occ.Position <= b.handled.Default
 		if e.outcome != match.NotMatched || e.err != nil {
 			b.evaluations[i] = append(b.evaluations[i], e)

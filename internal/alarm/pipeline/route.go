@@ -7,13 +7,12 @@ import (
 
 	"github.com/bongsu-io/bongsu/internal/alarm"
 	"github.com/bongsu-io/bongsu/internal/alarm/match"
-	"github.com/bongsu-io/bongsu/internal/alarm/outbox"
 )
 
 // choose adds the receivers that the label chooses to those of spec.receivers. If the label is
 // unread, the outcome is Undecided, and all that it can choose are added: one of them gets the
 // occurrence later.
-func (m *matcher) choose(e *evaluation, occ *alarm.Occurrence, known *alarm.Context, handled outbox.DeliveredOffsets) {
+func (m *matcher) choose(e *evaluation, occ *alarm.Occurrence, known *alarm.Context) {
 	if e.outcome != match.Matched && e.outcome != match.Undecided {
 		return
 	}

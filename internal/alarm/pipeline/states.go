@@ -383,7 +383,7 @@ func stateUID(row *outbox.Lasting, reason string) string {
 func (st *stateStep) render(ctx context.Context, a *match.Alarm, occ *alarm.Occurrence, known *alarm.Context, meter *match.Meter) evaluation {
 	e := evaluation{alarm: a, outcome: match.Matched, lasts: true}
 	e.message, e.err = match.CandidateOf(a, occ, meter).Render(ctx, known)
-	st.p.matcher.address(&e, occ, known, outbox.DeliveredOffsets{})
+	st.p.matcher.address(&e, occ, known)
 	st.undecided = st.undecided || e.outcome == match.Undecided
 	return e
 }
