@@ -29,6 +29,7 @@ import (
 	"github.com/bongsu-io/bongsu/internal/controller/jupyter/server"
 	"github.com/bongsu-io/bongsu/internal/controller/reconciler"
 	"github.com/bongsu-io/bongsu/internal/controller/status"
+	"github.com/bongsu-io/bongsu/internal/controller/workload"
 	"github.com/bongsu-io/bongsu/internal/kube"
 	"github.com/bongsu-io/bongsu/internal/policies"
 	"github.com/bongsu-io/bongsu/pkg/step"
@@ -104,23 +105,14 @@ func (r *Reconciler) SetUp(mgr ctrl.Manager) error {
 type notebook struct {
 	jupyter *v1alpha1.Jupyter
 	// before is the Jupyter as it was read.
-	before   *v1alpha1.Jupyter
-	name     types.NamespacedName
-	findings reconciler.Findings
+	before *v1alpha1.Jupyter
+	name   types.NamespacedName
 	// template is the pod that the Jupyter asks for. It is not used if it is refused.
 	template        corev1.PodTemplateSpec
 	templateRefused bool
-	// blocked: a child that later ones need is missing.
-	blocked bool
 
-	set   appsv1.StatefulSet
-	claim corev1.PersistentVolumeClaim
-	// pod is nil if there is none.
-	pod *corev1.Pod
-	// ended is a former pod that was ended, and that the status does not contain yet.
-	ended *corev1.Pod
-	// updatePending is the condition about an older template of the pod.
-	updatePending metav1.Condition
+	set appsv1.StatefulSet
+	observed
 	// use is the decision whether the notebook is used.
 	use culling.Decision
 	// failing is the decision whether the notebook fails for too long.
@@ -131,8 +123,12 @@ type notebook struct {
 func newNotebook(j *v1alpha1.Jupyter) *notebook {
 	return &notebook{
 		jupyter: j, before: j.DeepCopy(), name: client.ObjectKeyFromObject(j),
-		findings:      reconciler.Findings{Kind: v1alpha1.KindJupyter, Owner: j},
-		updatePending: condition(v1alpha1.ConditionUpdatePending, metav1.ConditionFalse, v1alpha1.ReasonUpToDate, "the pod has the current template"),
+		observed: observed{
+			suspend: j.Spec.Suspend, culled: culledReason(j), failed: !status.FailingSince(j).IsZero(),
+			url: workload.NotebookURL(j), claimName: claimName(j), culling: settingsOf(j),
+			findings:      reconciler.Findings{Kind: v1alpha1.KindJupyter, Owner: j},
+			updatePending: ofType(v1alpha1.ConditionUpdatePending)(metav1.ConditionFalse, v1alpha1.ReasonUpToDate, "the pod has the current template"),
+		},
 	}
 }
 
@@ -221,19 +217,19 @@ func (r *Reconciler) runSteps(ctx context.Context, n *notebook) (time.Duration, 
 			return 0, err
 		}
 	}
-	if n.jupyter.Spec.Suspend {
+	if n.suspend {
 		// Problems of a start are reported when the notebook is resumed.
-		stopping, err := step.Run(ctx, n, r.stopStatefulSet, r.findPod, r.stopObserving, r.diagnoseStop)
+		stopping, err := step.Run(ctx, n, r.stopStatefulSet, r.findPod, r.stopObserving, r.diagnoseStop, r.assess)
 		if err != nil {
 			return 0, err
 		}
 		return step.Sooner(stopping.RequeueAfter, r.setStatus(n)), nil
 	}
-	observed, err := step.Run(ctx, n, r.findPod, r.replacePod, r.probe, r.diagnose)
+	running, err := step.Run(ctx, n, r.findPod, r.replacePod, r.probe, r.diagnose, r.assess)
 	if err != nil {
 		return 0, err
 	}
-	return step.Sooner(children.RequeueAfter, observed.RequeueAfter, r.setStatus(n)), nil
+	return step.Sooner(children.RequeueAfter, running.RequeueAfter, r.setStatus(n)), nil
 }
 
 // forget releases what is held in memory for a notebook.

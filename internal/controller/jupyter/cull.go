@@ -26,7 +26,7 @@ import (
 
 // resume removes the mark of culling from a notebook that was started again.
 func (r *Reconciler) resume(ctx context.Context, n *notebook) (step.Result, error) {
-	if _, culled := n.jupyter.Annotations[v1alpha1.AnnotationCulledAt]; !culled || n.jupyter.Spec.Suspend {
+	if _, culled := n.jupyter.Annotations[v1alpha1.AnnotationCulledAt]; !culled || n.suspend {
 		return step.Result{}, nil
 	}
 	delete(n.jupyter.Annotations, v1alpha1.AnnotationCulledAt)
@@ -46,7 +46,7 @@ func (r *Reconciler) patch(ctx context.Context, before, after *v1alpha1.Jupyter)
 // probe registers the server of a running notebook with the pool if the notebook has
 // culling.
 func (r *Reconciler) probe(ctx context.Context, n *notebook) (step.Result, error) {
-	if n.jupyter.Spec.Culling == nil || n.runningSince().IsZero() || n.pod.Status.PodIP == "" {
+	if n.culling == nil || n.running.IsZero() || n.pod.Status.PodIP == "" {
 		r.prober.forget(n.name)
 		return step.Result{}, nil
 	}
@@ -55,7 +55,7 @@ func (r *Reconciler) probe(ctx context.Context, n *notebook) (step.Result, error
 		pod:      n.pod.UID,
 		node:     n.pod.Spec.NodeName,
 		address:  net.JoinHostPort(n.pod.Status.PodIP, strconv.Itoa(int(workload.ServerPort(n.pod)))),
-		settings: settingsOf(n.jupyter),
+		settings: *n.culling,
 	}
 	if isJupyter {
 		t.prefix, t.token = workload.NotebookPrefix(n.pod), workload.TokenRef(n.jupyter)
@@ -84,13 +84,16 @@ func (r *Reconciler) probe(ctx context.Context, n *notebook) (step.Result, error
 	return step.Result{}, nil
 }
 
-// settingsOf reads spec.culling. An HTTP server reports only when it was last used.
-func settingsOf(j *v1alpha1.Jupyter) culling.Settings {
+// settingsOf reads spec.culling; nil if it is not set. An HTTP server reports only when it was last used.
+func settingsOf(j *v1alpha1.Jupyter) *culling.Settings {
+	if j.Spec.Culling == nil {
+		return nil
+	}
 	settings := culling.SettingsOf(*j.Spec.Culling)
 	if !workload.IsJupyter(j) {
 		settings.Activity = v1alpha1.CullingActivityServer
 	}
-	return settings
+	return &settings
 }
 
 // readToken reads the token from the API server; it is empty if there is none. A Secret
@@ -107,23 +110,14 @@ func (r *Reconciler) readToken(ctx context.Context, n *notebook, ref v1alpha1.To
 	return string(secret.Data[ref.Key]), nil
 }
 
-// runningSince is when the notebook's server was started; zero if it does not run.
-func (n *notebook) runningSince() time.Time {
-	if n.jupyter.Spec.Suspend || n.pod == nil || !n.pod.DeletionTimestamp.IsZero() ||
-		n.pod.Status.Phase != corev1.PodRunning || !isRunning(n.pod) {
-		return time.Time{}
-	}
-	return serverOf(n.pod).State.Running.StartedAt.Time
-}
-
 // setUse sets in memory whether the notebook is used, and decides what follows. It
 // returns when to reconcile again if a probe has ended meanwhile.
 func (r *Reconciler) setUse(n *notebook) time.Duration {
 	s := &n.jupyter.Status
-	in := culling.Input{Now: r.Clock.Now(), Disabled: n.jupyter.Spec.Culling == nil}
+	in := culling.Input{Now: r.Clock.Now(), Disabled: n.culling == nil}
 	if !in.Disabled {
-		in.Remembered, in.Settings = culling.MemoryOf(s), settingsOf(n.jupyter)
-		in.Started, in.Culled = n.runningSince(), n.isCulled()
+		in.Remembered, in.Settings = culling.MemoryOf(s), *n.culling
+		in.Started, in.Culled = n.running, n.culled != ""
 		in.Record = r.prober.record(n.name)
 	}
 	n.use = culling.Decide(in)
@@ -146,9 +140,9 @@ func (r *Reconciler) setUse(n *notebook) time.Duration {
 func (r *Reconciler) setFailing(n *notebook) time.Duration {
 	s := &n.jupyter.Status
 	var in culling.FailingInput
-	if n.jupyter.Spec.Culling != nil && !n.jupyter.Spec.Suspend {
+	if n.culling != nil && !n.suspend {
 		in = culling.FailingInput{
-			Settings: settingsOf(n.jupyter), Since: status.FailingSince(n.jupyter),
+			Settings: *n.culling, Since: status.FailingSince(n.jupyter),
 			Failing: s.State == v1alpha1.StateFailing, Now: r.Clock.Now(),
 		}
 		if s.FailingCullTime != nil {
@@ -161,12 +155,7 @@ func (r *Reconciler) setFailing(n *notebook) time.Duration {
 }
 
 func conditionOf(kind string, c culling.Condition) metav1.Condition {
-	return condition(kind, c.Status, c.Reason, c.Message)
-}
-
-// isCulled reports whether culling has suspended the notebook.
-func (n *notebook) isCulled() bool {
-	return n.jupyter.Spec.Suspend && n.jupyter.Annotations[v1alpha1.AnnotationCulledAt] != ""
+	return ofType(kind)(c.Status, c.Reason, c.Message)
 }
 
 // inSeconds is a time with the precision of the API server, so that it equals itself
@@ -181,8 +170,8 @@ func inSeconds(t time.Time) *metav1.Time {
 // cull warns first, later stops the notebook, and reports both. The status that it relies
 // on is written. It returns when to repeat the warning.
 func (r *Reconciler) cull(ctx context.Context, n *notebook) (time.Duration, error) {
-	if n.isCulled() {
-		return 0, r.emitCulled(ctx, n.jupyter)
+	if n.culled != "" {
+		return 0, r.emitCulled(ctx, n.jupyter, n.culled)
 	}
 	if n.jupyter.Status.FailingCullTime != nil {
 		if err := r.Writer.Emit(ctx, n.jupyter, failingWarning(n.jupyter)); err != nil {
@@ -197,7 +186,7 @@ func (r *Reconciler) cull(ctx context.Context, n *notebook) (time.Duration, erro
 		return 0, nil
 	}
 	since := idle.LastTransitionTime.Time
-	if err := r.Writer.Emit(ctx, n.jupyter, idleWarning(n.jupyter, since)); err != nil {
+	if err := r.Writer.Emit(ctx, n.jupyter, idleWarning(n, since)); err != nil {
 		return 0, err
 	}
 	if !n.use.Cull {
@@ -220,21 +209,24 @@ func (r *Reconciler) stop(ctx context.Context, j *v1alpha1.Jupyter, reason strin
 	return r.patch(ctx, j, culled)
 }
 
-// culledReason is the reason why culling has suspended a notebook.
+// culledReason is the reason why culling has suspended a notebook; empty if it has not.
 func culledReason(j *v1alpha1.Jupyter) string {
-	if j.Annotations[v1alpha1.AnnotationCulledReason] == v1alpha1.ReasonCulledFailing {
+	switch {
+	case !j.Spec.Suspend || j.Annotations[v1alpha1.AnnotationCulledAt] == "":
+		return ""
+	case j.Annotations[v1alpha1.AnnotationCulledReason] == v1alpha1.ReasonCulledFailing:
 		return v1alpha1.ReasonCulledFailing
 	}
 	return v1alpha1.ReasonCulled
 }
 
 // emitCulled reports a recent culling.
-func (r *Reconciler) emitCulled(ctx context.Context, j *v1alpha1.Jupyter) error {
+func (r *Reconciler) emitCulled(ctx context.Context, j *v1alpha1.Jupyter, reason string) error {
 	at, err := time.Parse(time.RFC3339, j.Annotations[v1alpha1.AnnotationCulledAt])
 	if age := r.Clock.Since(at); err != nil || age < 0 || age > reportFor {
 		return nil //nolint:nilerr // a user wrote it
 	}
-	reason, note := culledReason(j), "the notebook was unused, so it was stopped; its claim stays; to start it again, set spec.suspend to false"
+	note := "the notebook was unused, so it was stopped; its claim stays; to start it again, set spec.suspend to false"
 	if reason == v1alpha1.ReasonCulledFailing {
 		note = culling.FailingNote(j.Status.LastFailure)
 	}
@@ -257,11 +249,11 @@ func failingWarning(j *v1alpha1.Jupyter) events.Event {
 }
 
 // idleWarning is for a notebook with culling and a time of culling.
-func idleWarning(j *v1alpha1.Jupyter, since time.Time) events.Event {
-	at := j.Status.CullTime.Time
+func idleWarning(n *notebook, since time.Time) events.Event {
+	at := n.jupyter.Status.CullTime.Time
 	return events.Event{
 		Type: corev1.EventTypeWarning, Reason: v1alpha1.ReasonIdleWarning, Action: "Warn",
-		Note:     culling.Warning(settingsOf(j), at),
+		Note:     culling.Warning(*n.culling, at),
 		Identity: at.UTC().Format(time.RFC3339), Since: since,
 	}
 }

@@ -26,7 +26,7 @@ import (
 // does it read more than the caches.
 func (r *Reconciler) diagnose(ctx context.Context, n *notebook) (step.Result, error) {
 	last := n.jupyter.Status.LastFailure
-	if kube.IsPodReady(n.pod) && len(n.findings.Known) == 0 && diagnosis.Resizing(&n.claim) == "" {
+	if n.ready && len(n.findings.Known) == 0 && diagnosis.Resizing(&n.claim) == "" {
 		r.EventCache.Forget(n.name)
 		n.findings.FindCrash(last, r.Clock.Now(), n.formerPods(n.pod)...)
 		return step.Result{}, nil
@@ -63,7 +63,7 @@ func (r *Reconciler) stopObserving(_ context.Context, n *notebook) (step.Result,
 // explains it, the cause is the deadline. It returns when to try again.
 func (r *Reconciler) findCause(ctx context.Context, n *notebook) (diagnosis.Diagnosis, time.Duration, error) {
 	found, next, err := r.examine(ctx, n)
-	if err != nil || found.Cause != nil || kube.IsPodReady(n.pod) {
+	if err != nil || found.Cause != nil || n.ready {
 		return found, next, err
 	}
 	if found.Cause = n.whyEnded(); found.Cause != nil {
@@ -131,7 +131,7 @@ func (r *Reconciler) examine(ctx context.Context, n *notebook) (diagnosis.Diagno
 	if err != nil {
 		return diagnosis.Diagnosis{}, 0, err
 	}
-	if kube.IsPodReady(n.pod) { // otherwise something else is more important
+	if n.ready { // otherwise something else is more important
 		if cause := diagnosis.FromClaim(&n.claim, w.Events); cause != nil {
 			w.Known = append(w.Known, *cause)
 		}
@@ -186,7 +186,7 @@ func observedObjects(j *v1alpha1.Jupyter) []diagnosis.Object {
 // expectEvents registers children before they are created, so that the event cache need
 // not list earlier Events. In a namespace with many Events, a list is expensive.
 func (r *Reconciler) expectEvents(ctx context.Context, n *notebook) (step.Result, error) {
-	if n.jupyter.Spec.Suspend {
+	if n.suspend {
 		return step.Result{}, nil
 	}
 	err := r.Client.Get(ctx, n.name, &appsv1.StatefulSet{}, client.UnsafeDisableDeepCopy)
@@ -194,8 +194,8 @@ func (r *Reconciler) expectEvents(ctx context.Context, n *notebook) (step.Result
 		return step.Result{}, err
 	}
 	objects := observedObjects(n.jupyter)
-	if claim := claimName(n.jupyter); claim != "" {
-		key := types.NamespacedName{Namespace: n.name.Namespace, Name: claim}
+	if n.claimName != "" {
+		key := types.NamespacedName{Namespace: n.name.Namespace, Name: n.claimName}
 		err := r.Client.Get(ctx, key, &corev1.PersistentVolumeClaim{}, client.UnsafeDisableDeepCopy)
 		if !apierrors.IsNotFound(err) || n.jupyter.Spec.Storage.ExistingClaim != "" {
 			objects = objects[:len(objects)-1]
@@ -218,18 +218,17 @@ func claimName(j *v1alpha1.Jupyter) string {
 // readClaim reads the claim that the pod mounts. A claim of another owner is not cached
 // or watched: readClaim returns when to read it again.
 func (r *Reconciler) readClaim(ctx context.Context, n *notebook, w *diagnosis.Workload) (time.Duration, error) {
-	name := claimName(n.jupyter)
-	if name == "" || n.blocked {
+	if n.claimName == "" || n.blocked {
 		return 0, nil
 	}
 	var next time.Duration
 	if n.jupyter.Spec.Storage.ExistingClaim != "" {
-		err := r.Live.Get(ctx, types.NamespacedName{Namespace: n.name.Namespace, Name: name}, &n.claim)
+		err := r.Live.Get(ctx, types.NamespacedName{Namespace: n.name.Namespace, Name: n.claimName}, &n.claim)
 		if n.claim.Status.Phase != corev1.ClaimBound {
 			next = r.RetryAfter(n.before)
 		}
 		if apierrors.IsNotFound(err) {
-			w.Known = append(w.Known, diagnosis.ClaimNotFound(name))
+			w.Known = append(w.Known, diagnosis.ClaimNotFound(n.claimName))
 			return next, nil
 		}
 		if err != nil {

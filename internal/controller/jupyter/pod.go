@@ -15,6 +15,7 @@ import (
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/internal/controller/workload"
+	"github.com/bongsu-io/bongsu/internal/kube"
 	"github.com/bongsu-io/bongsu/pkg/children"
 	"github.com/bongsu-io/bongsu/pkg/diagnosis"
 	"github.com/bongsu-io/bongsu/pkg/events"
@@ -30,7 +31,10 @@ func (r *Reconciler) findPod(ctx context.Context, n *notebook) (step.Result, err
 		err = r.Live.Get(ctx, podKey(n.jupyter), &pod)
 	}
 	if err == nil && n.controls(&pod) {
-		n.pod = &pod
+		n.pod, n.ready = &pod, kube.IsPodReady(&pod)
+		if !n.suspend {
+			n.running = runningSince(&pod)
+		}
 	}
 	n.ended = r.ended.Of(n.name, n.controls)
 	return step.Result{}, client.IgnoreNotFound(err)
@@ -72,7 +76,7 @@ func podKey(j *v1alpha1.Jupyter) types.NamespacedName {
 // that, and otherwise only if nothing runs in it that could be lost.
 func (r *Reconciler) replacePod(ctx context.Context, n *notebook) (step.Result, error) {
 	pending := func(reason, message string) {
-		n.updatePending = condition(v1alpha1.ConditionUpdatePending, metav1.ConditionTrue, reason, message)
+		n.updatePending = ofType(v1alpha1.ConditionUpdatePending)(metav1.ConditionTrue, reason, message)
 	}
 	switch {
 	case !isOutdated(n):
@@ -117,6 +121,14 @@ func serverOf(pod *corev1.Pod) *corev1.ContainerStatus {
 		}
 	}
 	return nil
+}
+
+// runningSince is when the server of a pod was started; zero if it does not run, or ends.
+func runningSince(pod *corev1.Pod) time.Time {
+	if !pod.DeletionTimestamp.IsZero() || pod.Status.Phase != corev1.PodRunning || !isRunning(pod) {
+		return time.Time{}
+	}
+	return serverOf(pod).State.Running.StartedAt.Time
 }
 
 // isRunning reports whether there is a process in which a user may have work.
