@@ -3,6 +3,7 @@ package share
 import (
 	"fmt"
 	"iter"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -58,39 +59,96 @@ type Former struct {
 	Exists func(source string, uid types.UID) (bool, error)
 }
 
+// sighting is what a plan sees of the sources and the copies of its rule.
+type sighting struct {
+	// grace is how long copies stay. It is zero if the rule has no grace, or if there are no targets.
+	grace time.Duration
+	// listed is false before the first list of all Secrets.
+	listed bool
+	// unknown means that the sources were not read. versions are those that were, by name.
+	unknown  bool
+	versions map[string]string
+	// isNew means that spec.source is not that of the last plan.
+	isNew bool
+	// selects reports whether the rule would select a source with this name again, which an earlier
+	// plan selected.
+	selects func(name string) bool
+	// gone are the names of the sources with copies that were deleted since the last plan, by UID.
+	gone map[types.UID]string
+	// unfound reports whether the source of a copy was not found.
+	unfound func() bool
+}
+
+// next returns what a plan knows if the last plan knew g. Before the first plan, g is zero.
+func (g grace) next(seen sighting, now time.Time) grace {
+	next := grace{begun: now, read: g.read, unlisted: seen.grace > 0 && !seen.listed}
+	if g.read != nil && !g.unlisted {
+		next.begun = g.begun
+	}
+	if !seen.unknown {
+		next.read = seen.versions
+	}
+	if seen.grace == 0 || next.unlisted {
+		return next
+	}
+	if seen.isNew {
+		next.begun = time.Time{} // the author has just decided what is copied
+	}
+	next.deleted = g.deletedAfter(seen, now)
+	if end := next.begun.Add(seen.grace); now.Before(end) && !seen.unknown && seen.unfound() {
+		next.settles = end
+	}
+	return next
+}
+
+// deletedAfter returns the deleted sources whose copies stay.
+func (g grace) deletedAfter(seen sighting, now time.Time) map[types.UID]deletedSource {
+	deleted := map[types.UID]deletedSource{}
+	for uid, source := range g.deleted {
+		if now.Before(source.since.Add(seen.grace)) && seen.selects(source.name) {
+			deleted[uid] = source
+		}
+	}
+	for uid, name := range seen.gone {
+		deleted[uid] = deletedSource{name, now}
+		for former, source := range deleted { // copies of earlier sources of its name stay as long
+			if source.name == name {
+				deleted[former] = deleted[uid]
+			}
+		}
+	}
+	return deleted
+}
+
 // SetGrace sets which copies of a plan stay although their source was deleted. Call it after
-// SetTargets, and when the sources are set. The error is that of Former.Exists.
-func (p *Plan) SetGrace(former Former, now time.Time) error {
-	before := former.Plan
-	p.begun = now
-	if before != nil {
-		p.read = before.read
+// SetTargets, and when the sources are set. The error is that of Former.Exists: the sources then
+// count as unknown.
+func (p *Plan) SetGrace(former Former, now time.Time) (err error) {
+	seen := sighting{
+		listed: former.Listed, unknown: p.Unknown, versions: p.Versions,
+		unfound: func() bool {
+			for c := range former.Copies {
+				if p.mayBeDeleted(c) {
+					return true
+				}
+			}
+			return false
+		},
 	}
-	if before != nil && before.read != nil && !before.unlisted {
-		p.begun = before.begun
+	if !p.Skipped {
+		seen.grace = p.Rule.grace()
 	}
-	if !p.Unknown {
-		p.read = p.Versions
-	}
-	if p.Rule.grace() == 0 || p.Skipped {
-		return nil
-	}
-	if p.unlisted = !former.Listed; p.unlisted {
-		return nil
-	}
-	if before != nil {
-		if !p.hasSourceOf(before) {
-			p.begun = time.Time{} // the author has just decided what is copied
-		}
-		p.continueGrace(before, now)
-		if err := p.addDeleted(former, now); err != nil {
-			return err
+	var last grace
+	if before := former.Plan; before != nil {
+		last, seen.isNew = before.grace, !p.hasSourceOf(before)
+		seen.selects = func(name string) bool { return p.selectsAgain(before, name) }
+		if seen.grace > 0 && seen.listed && !seen.unknown {
+			seen.gone, err = p.gone(former)
+			seen.unknown = err != nil
 		}
 	}
-	if end := p.begun.Add(p.Rule.grace()); now.Before(end) && !p.Unknown && p.hasUnfound(former.Copies) {
-		p.settles = end
-	}
-	return nil
+	p.grace = last.next(seen, now)
+	return err
 }
 
 // hasSourceOf reports whether spec.source is the same in two plans.
@@ -104,73 +162,33 @@ func (p *Plan) selectsAgain(before *Plan, name string) bool {
 	return p.hasSourceOf(before) || p.Rule.Namespace == before.Rule.Namespace && slices.Contains(p.Rule.Source.Names, name)
 }
 
-// continueGrace keeps the deleted sources of an earlier plan until their time is over.
-func (p *Plan) continueGrace(before *Plan, now time.Time) {
-	p.deleted = map[types.UID]deletedSource{}
-	for uid, source := range before.deleted {
-		if now.Before(source.since.Add(p.Rule.grace())) && p.selectsAgain(before, source.name) {
-			p.deleted[uid] = source
+// gone returns the names of the sources of the last plan that were deleted since, by UID. Only those
+// with copies matter.
+func (p *Plan) gone(former Former) (map[types.UID]string, error) {
+	found := map[types.UID]string{}
+	for name, version := range former.Plan.read {
+		if uid := uidOf(version); uidOf(p.Versions[name]) != uid && p.selectsAgain(former.Plan, name) {
+			found[uid] = name
 		}
 	}
-}
-
-// addDeleted adds the sources of the last plan that were deleted since. Only those with copies
-// matter.
-func (p *Plan) addDeleted(former Former, now time.Time) error {
-	missing := p.missing(former.Plan)
-	if len(missing) == 0 {
-		return nil
+	if len(found) == 0 {
+		return nil, nil
 	}
 	copied := map[types.UID]bool{}
 	for c := range former.Copies {
 		copied[c.SourceUID] = true
 	}
-	for uid, name := range missing {
-		if !copied[uid] {
-			continue
-		}
+	maps.DeleteFunc(found, func(uid types.UID, _ string) bool { return !copied[uid] })
+	for uid, name := range found {
 		exists, err := former.Exists(name, uid)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		if !exists {
-			p.addDeletion(uid, deletedSource{name, now})
-		}
-	}
-	return nil
-}
-
-// addDeletion adds a deleted source. Copies of earlier ones of its name stay as long as its own.
-func (p *Plan) addDeletion(uid types.UID, source deletedSource) {
-	p.deleted[uid] = source
-	for former := range p.deleted {
-		if p.deleted[former].name == source.name {
-			p.deleted[former] = source
+		if exists {
+			delete(found, uid)
 		}
 	}
-}
-
-// missing returns the names of the sources that were read for an earlier plan and not for this one,
-// by UID. The rule would select them again.
-func (p *Plan) missing(before *Plan) map[types.UID]string {
-	found := map[types.UID]string{}
-	for name, version := range before.read {
-		uid := uidOf(version)
-		if !p.Unknown && uidOf(p.Versions[name]) != uid && p.selectsAgain(before, name) {
-			found[uid] = name
-		}
-	}
-	return found
-}
-
-// hasUnfound reports whether one of the copies has a source that was not found.
-func (p *Plan) hasUnfound(copies iter.Seq[Copied]) bool {
-	for c := range copies {
-		if p.mayBeDeleted(c) {
-			return true
-		}
-	}
-	return false
+	return found, nil
 }
 
 // mayBeDeleted reports whether the source of a copy was not found. It may have been deleted while

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -114,6 +116,13 @@ func TestSetGrace(t *testing.T) {
 			h.err = errors.New("the API server is down")
 			h.plan(rule, 100, true, "a")
 		},
+		"and is read later": func(h *history) {
+			h.plan(rule, 0, true, "a", "b")
+			h.err = errors.New("the API server is down")
+			h.plan(rule, 100, true, "a")
+			h.err = nil
+			h.expect(h.plan(rule, 110, true, "a"), "b", true, 170)
+		},
 		"a rule without a grace": func(h *history) {
 			h.plan(none, 0, true, "a", "b")
 			h.expect(h.plan(none, 100, true, "a"), "b", false, 0)
@@ -136,5 +145,84 @@ func TestSetGrace(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) { steps(&history{t: t, copies: slices.Clone(both)}) })
+	}
+}
+
+// The sources are "a", with the UID "1", and "b", with the UID "2".
+func TestNextGrace(t *testing.T) {
+	at := func(seconds int) time.Time { return begin.Add(time.Duration(seconds) * time.Second) }
+	read := map[string]string{"a": "1/1", "b": "2/1"}
+	// seen is a sighting at 100 s in which b is gone, without a change of spec.source.
+	seen := sighting{
+		grace: time.Minute, listed: true, versions: map[string]string{"a": "1/1"}, gone: map[types.UID]string{"2": "b"},
+		selects: func(string) bool { return true }, unfound: func() bool { return true },
+	}
+	with := func(change func(*sighting)) sighting { s := seen; change(&s); return s }
+	gone := map[types.UID]deletedSource{"2": {"b", at(100)}}
+	for name, tc := range map[string]struct {
+		last, want grace
+		seen       sighting
+	}{
+		"the first plan knows nothing of what was deleted before": {
+			seen: with(func(s *sighting) { s.gone = nil }),
+			want: grace{begun: at(100), read: seen.versions, settles: at(160)},
+		},
+		"a source is deleted long after the start": {
+			last: grace{begun: at(0), read: read}, seen: seen,
+			want: grace{begun: at(0), read: seen.versions, deleted: gone},
+		},
+		"copies without a source stay until the first grace is over": {
+			last: grace{begun: at(50), read: read}, seen: seen,
+			want: grace{begun: at(50), read: seen.versions, deleted: gone, settles: at(110)},
+		},
+		"no copy lacks a source": {
+			last: grace{begun: at(50), read: read}, seen: with(func(s *sighting) { s.gone, s.unfound = nil, func() bool { return false } }),
+			want: grace{begun: at(50), read: seen.versions},
+		},
+		"the sources are unknown": {
+			last: grace{begun: at(50), read: read, deleted: map[types.UID]deletedSource{"3": {"c", at(60)}}},
+			seen: with(func(s *sighting) { s.unknown, s.versions, s.gone = true, nil, nil }),
+			want: grace{begun: at(50), read: read, deleted: map[types.UID]deletedSource{"3": {"c", at(60)}}},
+		},
+		"the sources were never known": {
+			last: grace{begun: at(50)}, seen: with(func(s *sighting) { s.unknown, s.versions, s.gone = true, nil, nil }),
+			want: grace{begun: at(100)},
+		},
+		"the copies are not known yet": {
+			last: grace{begun: at(50), read: read}, seen: with(func(s *sighting) { s.listed, s.gone = false, nil }),
+			want: grace{begun: at(50), read: seen.versions, unlisted: true},
+		},
+		"the copies are known now": {
+			last: grace{begun: at(50), read: read, unlisted: true}, seen: with(func(s *sighting) { s.gone = nil }),
+			want: grace{begun: at(100), read: seen.versions, settles: at(160)},
+		},
+		"spec.source is new": {
+			last: grace{begun: at(50), read: read}, seen: with(func(s *sighting) { s.isNew, s.gone = true, nil }),
+			want: grace{read: seen.versions},
+		},
+		"the rule has no grace": {
+			last: grace{begun: at(50), read: read, deleted: gone}, seen: with(func(s *sighting) { s.grace, s.listed = 0, false }),
+			want: grace{begun: at(50), read: seen.versions},
+		},
+		"the grace of an earlier source is over": {
+			last: grace{begun: at(0), read: read, deleted: map[types.UID]deletedSource{"3": {"c", at(40)}, "4": {"d", at(41)}}}, seen: seen,
+			want: grace{begun: at(0), read: seen.versions, deleted: map[types.UID]deletedSource{"4": {"d", at(41)}, "2": {"b", at(100)}}},
+		},
+		"an earlier source has the same name": {
+			last: grace{begun: at(0), read: read, deleted: map[types.UID]deletedSource{"3": {"b", at(90)}}}, seen: seen,
+			want: grace{begun: at(0), read: seen.versions, deleted: map[types.UID]deletedSource{"3": {"b", at(100)}, "2": {"b", at(100)}}},
+		},
+		"an earlier source is no longer selected": {
+			last: grace{begun: at(0), read: read, deleted: map[types.UID]deletedSource{"3": {"c", at(90)}}},
+			seen: with(func(s *sighting) { s.selects = func(name string) bool { return name != "c" } }),
+			want: grace{begun: at(0), read: seen.versions, deleted: gone},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := tc.last.next(tc.seen, at(100))
+			if diff := cmp.Diff(tc.want, got, cmp.AllowUnexported(grace{}, deletedSource{}), cmpopts.EquateEmpty()); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
 	}
 }
