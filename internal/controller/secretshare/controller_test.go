@@ -378,7 +378,7 @@ func TestStatusUpdatesOfARuleAreIgnored(t *testing.T) {
 // A rule with nothing to copy is Ready. A new namespace must not change that for a moment.
 func TestANamespaceWithNothingToCopyIsNotSynced(t *testing.T) {
 	s := newStore()
-	s.synced = true
+	s.copies.listed = true
 	var items []workItem
 	s.setSyncQueue(func(item workItem) { items = append(items, item) })
 	p := &plan{

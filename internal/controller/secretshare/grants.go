@@ -162,7 +162,7 @@ func (r *grantReconciler) readCopies(ctx context.Context, grant *v1alpha1.Secret
 				return nil, "", false, nil
 			}
 			found = append(found, copies...)
-			if r.store.exceedsNames(keyOfShare(&shares.Items[i]), grant.UID) {
+			if last, _ := r.store.lastPlan(keyOfShare(&shares.Items[i])); last != nil && last.Grants[grant.UID].Exceeds {
 				exceeds = from.Namespace
 			}
 		}

@@ -160,7 +160,7 @@ func heap() int64 {
 // fullStore returns a store after the copies of a plan were written and observed.
 func fullStore(secrets, targets int) (*store, *plan) {
 	s := newStore()
-	s.synced = true
+	s.copies.listed = true
 	rule, _ := share.Compile(share.Definition{UID: "rule", Name: "SecretShare/source/rule", Namespace: "source"})
 	p := &plan{key: kube.Key{Kind: v1alpha1.KindSecretShare, Namespace: "source", Name: "rule"}, Plan: share.Plan{Rule: rule}}
 	p.Wanted, p.Versions, p.Targets = map[string]share.Wanted{}, map[string]string{}, map[string]share.Target{}
@@ -179,7 +179,7 @@ func fullStore(secrets, targets int) (*store, *plan) {
 			key := types.NamespacedName{Namespace: strings.Clone(namespace), Name: strings.Clone(name)}
 			s.recordWrite(key, copyState{
 				Copied: share.Copied{Rule: "rule", Source: "source/" + name, SourceUID: types.UID(strings.Clone(string(want.SourceUID)))},
-				uid:    uuid.NewUUID(), version: fmt.Sprint(len(s.copies)), content: want.Content,
+				uid:    uuid.NewUUID(), version: fmt.Sprint(len(s.copies.byName)), content: want.Content,
 			})
 		}
 		s.endSync(workItem{p.key, namespace}, p, syncResult{synced: secrets, done: true})

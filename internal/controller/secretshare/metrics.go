@@ -14,18 +14,18 @@ type metrics struct {
 
 func newMetrics(registry prometheus.Registerer, s *store, c *contents) *metrics {
 	factory := promauto.With(registry)
-	gauge := func(name, help string, value func() float64) {
-		factory.NewGaugeFunc(prometheus.GaugeOpts{Namespace: "bongsu", Subsystem: "secretshare", Name: name, Help: help}, value)
+	gauge := func(name, help string, value func() int) {
+		factory.NewGaugeFunc(prometheus.GaugeOpts{Namespace: "bongsu", Subsystem: "secretshare", Name: name, Help: help}, func() float64 { return float64(value()) })
 	}
-	gauge("copies", "Copies of Secrets that exist.", func() float64 { return float64(s.copyCount()) })
-	gauge("conflicts", "Copies that another Secret of the same name blocks.", func() float64 {
-		return s.sum(func(r syncResult) int { return r.conflicted })
+	gauge("copies", "Copies of Secrets that exist.", func() int { return s.count(func() int { return len(s.copies.byName) }) })
+	gauge("conflicts", "Copies that another Secret of the same name blocks.", func() int {
+		return s.count(func() int { return s.rules.sum(func(r syncResult) int { return r.conflicted }) })
 	})
-	gauge("failing", "Copies that could not be written or removed.", func() float64 {
-		return s.sum(func(r syncResult) int { return r.failed })
+	gauge("failing", "Copies that could not be written or removed.", func() int {
+		return s.count(func() int { return s.rules.sum(func(r syncResult) int { return r.failed }) })
 	})
-	gauge("content_bytes", "Bytes of shared Secrets in memory.", func() float64 { return float64(c.size()) })
-	gauge("memory_refused", "Rules that exceed the limit of memory.", func() float64 { return float64(s.refusedCount()) })
+	gauge("content_bytes", "Bytes of shared Secrets in memory.", c.size)
+	gauge("memory_refused", "Rules that exceed the limit of memory.", func() int { return s.count(func() int { return len(s.rules.refused) }) })
 	return &metrics{
 		writes: factory.NewCounterVec(prometheus.CounterOpts{
 			Namespace: "bongsu", Subsystem: "secretshare", Name: "writes_total",
@@ -36,28 +36,4 @@ func newMetrics(registry prometheus.Registerer, s *store, c *contents) *metrics 
 			Help: "Writes of copies that the API server refused.",
 		}),
 	}
-}
-
-func (s *store) copyCount() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.copies)
-}
-
-func (s *store) refusedCount() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.refused)
-}
-
-func (s *store) sum(value func(syncResult) int) float64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	n := 0
-	for _, state := range s.rules {
-		for _, r := range state.results {
-			n += value(r)
-		}
-	}
-	return float64(n)
 }

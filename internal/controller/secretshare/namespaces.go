@@ -86,8 +86,8 @@ func (r *Reconciler) setNamespace(ctx context.Context, p *plan, object Object) e
 	if p.Rule.IsOfCluster() {
 		return nil
 	}
-	if known := r.store.namespaceOf(p.key, object.GetUID()); known != "" {
-		p.Rule = p.Rule.In(known)
+	if last, _ := r.store.lastPlan(p.key); last != nil && last.Rule.UID == p.Rule.UID && last.Rule.NamespaceUID != "" {
+		p.Rule = p.Rule.In(last.Rule.NamespaceUID)
 		return nil
 	}
 	ns, exists, err := readNamespace(ctx, r.live, object.GetNamespace())

@@ -157,16 +157,20 @@ func (r *Reconciler) setTargets(ctx context.Context, p *plan) error {
 // setGrace sets which copies of a plan stay although their source was deleted. An error means that it
 // is not known whether a source was deleted.
 func (r *Reconciler) setGrace(ctx context.Context, p *plan) error {
-	last, listed := r.store.lastPlan(p.key, p.Rule.UID)
-	return p.SetGrace(share.Former{
-		Plan: last, Listed: listed, Copies: r.store.copiesOf(p.Rule),
+	last, listed := r.store.lastPlan(p.key)
+	former := share.Former{
+		Listed: listed, Copies: r.store.copiesOf(p.Rule),
 		Exists: func(source string, uid types.UID) (bool, error) {
 			live := &metav1.PartialObjectMetadata{}
 			live.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
 			err := r.live.Get(ctx, types.NamespacedName{Namespace: p.Rule.Namespace, Name: source}, live)
 			return err == nil && live.UID == uid, client.IgnoreNotFound(err)
 		},
-	}, r.clock.Now())
+	}
+	if last != nil && last.Rule.UID == p.Rule.UID {
+		former.Plan = &last.Plan
+	}
+	return p.SetGrace(former, r.clock.Now())
 }
 
 // announceExpiry emits one Event on a rule about copies whose source was not found at the start. The

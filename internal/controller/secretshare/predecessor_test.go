@@ -263,7 +263,7 @@ func TestAReplacedCopyIsCreatedAfterAKill(t *testing.T) {
 func TestTheOwnersOfCopiesUseMemoryOnlyAsLongAsTheCopiesExist(t *testing.T) {
 	r := newSyncedFixture(t)
 	s := r.store()
-	before := len(s.owners)
+	before := len(s.copies.owners)
 	var forged []*corev1.Secret
 	for _, rule := range []string{"ClusterSecretShare/rule", "ClusterSecretShare/other", "SecretShare/a/b", "", "ClusterSecretShare/" + strings.Repeat("x", 1<<10)} {
 		forged = append(forged, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
@@ -274,13 +274,13 @@ func TestTheOwnersOfCopiesUseMemoryOnlyAsLongAsTheCopiesExist(t *testing.T) {
 	for _, secret := range forged {
 		r.observe(secret)
 	}
-	if got := len(s.owners); got > before+2 {
+	if got := len(s.copies.owners); got > before+2 {
 		t.Errorf("%d identities, want at most %d", got, before+2)
 	}
 	for _, secret := range forged {
 		s.OnDelete(t.Context(), client.ObjectKeyFromObject(secret))
 	}
-	if got := len(s.owners); got != before {
+	if got := len(s.copies.owners); got != before {
 		t.Errorf("%d identities are left, want %d", got, before)
 	}
 }

@@ -1,147 +1,123 @@
 package secretshare
 
 import (
-	"cmp"
+	"context"
+	"iter"
 	"maps"
 	"slices"
 	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/internal/controller/secretshare/share"
 	"github.com/bongsu-io/bongsu/internal/kube"
-	"github.com/bongsu-io/bongsu/pkg/plaintext"
 )
 
-// workItem is one unit of work of the syncer: the copies of a rule in a namespace.
-type workItem struct {
-	Rule      kube.Key
-	Namespace string
-}
-
 // store contains the plans of all rules and all copies in the cluster. It is safe for
-// concurrent use.
+// concurrent use: each of its methods locks it. The methods of its parts do not.
 type store struct {
-	mu sync.Mutex
-	// synced is set after the first list of all Secrets.
-	synced   bool
-	rules    map[kube.Key]*ruleState
-	ruleKeys map[string]kube.Key // by UID of the rule
-	// decided are the rules whose present spec the store knows, also those without a plan.
-	decided map[kube.Key]decision
-	// refused are the rules that exceed the limits of memory. They have no plan.
-	refused map[kube.Key]struct{}
-	// reading are the rules whose sources are being read.
-	reading map[kube.Key]*sourceRead
-	// inProgress counts the running syncs of a rule.
-	inProgress map[kube.Key]int
-	// writes are the copies that are being written.
-	writes map[types.NamespacedName]*pendingWrite
-	copies map[types.NamespacedName]copyState
-	// copiesByRule indexes copies by UID of the rule, then by namespace.
-	copiesByRule map[string]map[string]map[types.NamespacedName]struct{}
-	// owners counts the copies by identity of their rule, then by its UID. Only one rule of an
-	// identity exists. The others are its predecessors.
-	owners map[identity]map[string]int
-	// rulesByIdentity are the rules that have a plan.
-	rulesByIdentity map[identity]kube.Key
-	// rulesByCopy indexes the rules by the names of their wanted copies.
-	rulesByCopy map[string]map[kube.Key]struct{}
-	// rulesBySource indexes the rules by the namespace of their sources.
-	rulesBySource map[string]map[kube.Key]struct{}
-
-	// ruleQueues enqueue a rule, by kind. syncQueue enqueues a work item.
-	ruleQueues map[string]func(kube.Key)
-	syncQueue  func(workItem)
-}
-
-// ruleState is the plan of a rule and the results of its syncs.
-type ruleState struct {
-	plan    *plan
-	results map[string]syncResult // by namespace
-	// stale means that a source may have changed since the plan was made.
-	stale bool
-	// removals count the copies that are being removed and that no Event has announced yet, by
-	// cause.
-	removals map[string]int
-}
-
-// syncResult is the state of a rule's copies in one namespace.
-type syncResult struct {
-	synced, conflicted, failed int
-	// reason and message describe the first problem.
-	reason, message string
-	// problems are the problems of single copies, by their names.
-	problems map[string]share.Problem
-	// attempts counts the consecutive failures.
-	attempts int
-	// done means that a sync has applied the plan, as far as possible.
-	done bool
-	// shared counts the copies that belong to other rules, by their names.
-	shared map[string]int
-	// unwantedSince is when a sync first found copies that the rule does not want. It is zero if there
-	// are none.
-	unwantedSince time.Time
-}
-
-// ok reports whether there is no problem.
-func (r *syncResult) ok() bool { return r.conflicted+r.failed == 0 }
-
-// addProblem adds the problem of a copy. The first one describes the namespace.
-func (r *syncResult) addProblem(name, reason, message string) {
-	message = plaintext.Cut(message, share.MaxMessage)
-	if r.reason == "" {
-		r.reason, r.message = reason, message
-	}
-	if r.problems == nil {
-		r.problems = map[string]share.Problem{}
-	}
-	r.problems[name] = share.Problem{Reason: reason, Message: message}
-}
-
-// sourceRead is a running read of a rule's sources.
-type sourceRead struct {
-	namespace string
-	// outdated means that a Secret in the namespace has changed since the read began.
-	outdated bool
+	mu     sync.Mutex
+	copies copies
+	rules  rules
+	queue  queue
 }
 
 func newStore() *store {
-	return &store{
-		rules: map[kube.Key]*ruleState{}, ruleKeys: map[string]kube.Key{}, copies: map[types.NamespacedName]copyState{},
-		decided: map[kube.Key]decision{}, refused: map[kube.Key]struct{}{}, reading: map[kube.Key]*sourceRead{}, inProgress: map[kube.Key]int{}, writes: map[types.NamespacedName]*pendingWrite{},
-		copiesByRule: map[string]map[string]map[types.NamespacedName]struct{}{}, rulesByCopy: map[string]map[kube.Key]struct{}{},
-		rulesBySource: map[string]map[kube.Key]struct{}{},
-		owners:        map[identity]map[string]int{}, rulesByIdentity: map[identity]kube.Key{},
-		ruleQueues: map[string]func(kube.Key){}, syncQueue: func(workItem) {},
+	s := &store{
+		copies: copies{
+			byName: map[types.NamespacedName]copyState{}, byRule: map[string]map[string]map[types.NamespacedName]struct{}{},
+			owners: map[identity]map[string]int{}, writes: map[types.NamespacedName]*pendingWrite{},
+		},
+		rules: rules{
+			byKey: map[kube.Key]*ruleState{}, byUID: map[string]kube.Key{}, byIdentity: map[identity]kube.Key{},
+			byCopy: map[string]map[kube.Key]struct{}{}, bySource: map[string]map[kube.Key]struct{}{},
+			decided: map[kube.Key]decision{}, refused: map[kube.Key]struct{}{}, reading: map[kube.Key]*sourceRead{}, inProgress: map[kube.Key]int{},
+		},
+		queue: queue{enqueueRule: map[string]func(kube.Key){}, enqueueItem: func(workItem) {}},
 	}
+	s.rules.copies, s.queue.copies, s.queue.rules = &s.copies, &s.copies, &s.rules
+	return s
 }
 
 // setRuleQueue sets the function that enqueues rules of a kind.
 func (s *store) setRuleQueue(kind string, enqueue func(kube.Key)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.ruleQueues[kind] = enqueue
+	s.queue.enqueueRule[kind] = enqueue
 }
 
 // setSyncQueue sets the function that enqueues work items.
 func (s *store) setSyncQueue(enqueue func(workItem)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.syncQueue = enqueue
-	for _, state := range s.rules {
-		if s.synced {
-			s.enqueueOutOfSync(state)
-		}
+	s.queue.enqueueItem = enqueue
+	for _, state := range s.rules.byKey {
+		s.queue.outOfSync(state)
 	}
 }
 
-// enqueueRule enqueues a rule. The caller holds s.mu.
-func (s *store) enqueueRule(key kube.Key) {
-	if enqueue, ok := s.ruleQueues[key.Kind]; ok {
-		enqueue(key)
+// enqueue enqueues a rule.
+func (s *store) enqueue(key kube.Key) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.queue.rule(key)
+}
+
+var _ kube.SecretHandler = (*store)(nil)
+
+// OnUpdate implements kube.SecretHandler.
+func (s *store) OnUpdate(_ context.Context, secret kube.SecretMeta) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.queue.observed(secret.NamespacedName, share.VersionOf(secret.UID, secret.Version), secret.Labels)
+	before, wasCopy := s.copies.byName[secret.NamespacedName]
+	if wasCopy && before.uid == secret.UID && before.version == secret.Version {
+		return // the operator wrote this version
+	}
+	if share.RuleOf(secret.Annotations) != "" {
+		c := newCopyState(secret.Annotations, secret.UID, secret.Version)
+		c.held = secret.Held
+		s.copies.set(secret.NamespacedName, c)
+		s.queue.owner(c, secret.Namespace)
+	} else {
+		s.copies.drop(secret.NamespacedName)
+	}
+	if wasCopy {
+		s.queue.owner(before, secret.Namespace)
+	}
+	s.queue.wanting(secret.NamespacedName, "")
+}
+
+// OnDelete implements kube.SecretHandler.
+func (s *store) OnDelete(_ context.Context, name types.NamespacedName) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.queue.deleted(name)
+}
+
+// OnList implements kube.SecretHandler.
+func (s *store) OnList(_ context.Context, exists func(types.NamespacedName) bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, name := range slices.Collect(maps.Keys(s.copies.byName)) {
+		if !exists(name) {
+			s.queue.deleted(name)
+		}
+	}
+	first := !s.copies.listed
+	s.copies.listed = true
+	for key, state := range s.rules.byKey {
+		if first {
+			s.rules.addRemovals(state, nil)
+		}
+		s.queue.stale(key, state) // the watch may have missed the deletion of a source
+		s.queue.outOfSync(state)
+	}
+	for _, r := range s.rules.reading {
+		r.outdated = true
 	}
 }
 
@@ -151,152 +127,95 @@ func (s *store) enqueueRule(key kube.Key) {
 func (s *store) setPlan(p *plan) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.refused, p.key)
-	state, ok := s.rules[p.key]
+	delete(s.rules.refused, p.key)
+	state, ok := s.rules.byKey[p.key]
 	if !ok {
-		state = &ruleState{results: map[string]syncResult{}}
-		s.rules[p.key] = state
+		state = &ruleState{results: map[string]syncResult{}, removals: map[string]int{}}
+		s.rules.byKey[p.key] = state
 	}
-	if r, ok := s.reading[p.key]; ok {
+	if r, ok := s.rules.reading[p.key]; ok {
 		state.stale = false
-		delete(s.reading, p.key)
+		delete(s.rules.reading, p.key)
 		if r.outdated {
-			s.markStale(p.key, state)
+			s.queue.stale(p.key, state)
 		}
 	}
 	if state.plan != nil && state.plan.Equal(&p.Plan) {
 		return
 	}
 	before := state.plan
-	s.unindex(before)
+	s.rules.unindex(before)
 	state.plan = p
-	s.index(p)
+	s.rules.index(p)
 	var former *share.Plan
 	if before != nil && before.Rule.UID == p.Rule.UID {
 		former = &before.Plan
 	}
-	s.addRemovals(state, former)
-	if s.synced {
-		s.enqueueOutOfSync(state)
-	}
-	s.enqueueSharersOf(before)
-	s.enqueueSharersOf(p)
+	s.rules.addRemovals(state, former)
+	s.queue.outOfSync(state)
+	s.queue.sharers(before)
+	s.queue.sharers(p)
 }
 
 // planOf returns the plan of a rule. It returns false if there is none, or before the
 // first list of all Secrets.
 func (s *store) planOf(key kube.Key) (*plan, bool) {
+	p, listed := s.lastPlan(key)
+	return p, p != nil && listed
+}
+
+// lastPlan returns the plan of a rule, or nil. listed is false before the first list of all Secrets.
+func (s *store) lastPlan(key kube.Key) (last *plan, listed bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	state, ok := s.rules[key]
-	if !ok || !s.synced {
-		return nil, false
+	if state, ok := s.rules.byKey[key]; ok {
+		last = state.plan
 	}
-	return state.plan, true
-}
-
-// lastPlan returns the plan that a rule with this UID has, or nil. listed is false before the first
-// list of all Secrets.
-func (s *store) lastPlan(key kube.Key, uid string) (last *share.Plan, listed bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if state, ok := s.rules[key]; ok && state.plan.Rule.UID == uid {
-		return &state.plan.Plan, s.synced
-	}
-	return nil, s.synced
-}
-
-// namespaceOf returns the UID of a SecretShare's namespace, or none if the present plan does
-// not contain it.
-func (s *store) namespaceOf(key kube.Key, uid types.UID) string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if state, ok := s.rules[key]; ok && state.plan.Rule.UID == string(uid) {
-		return state.plan.Rule.NamespaceUID
-	}
-	return ""
-}
-
-// resultsOf returns the results of a rule's syncs, by namespace.
-func (s *store) resultsOf(key kube.Key) map[string]syncResult {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if state, ok := s.rules[key]; ok {
-		return maps.Clone(state.results)
-	}
-	return nil
-}
-
-// addRemovals adds the copies that the plan of a rule removes, by cause. It does not add those that
-// another rule takes over, or that the plan before also removed. before is nil if there was none. The
-// caller holds s.mu.
-func (s *store) addRemovals(state *ruleState, before *share.Plan) {
-	p := state.plan
-	if !s.synced {
-		return // the first list of all Secrets calls it again
-	}
-	for namespace := range s.namespacesWith(p.Rule) {
-		if _, terminating := p.Terminating[namespace]; terminating || p.Rule.Protects(namespace) {
-			continue
-		}
-		for name, c := range s.copiesIn(p.Rule, namespace) {
-			if p.Keeps(name, c.Copied) || before != nil && !before.Keeps(name, c.Copied) || s.heirOf(p, name, c) != nil {
-				continue
-			}
-			state.countRemoval(p.WhyRemoved(before, name, c.Copied))
-		}
-	}
-}
-
-func (r *ruleState) countRemoval(cause string) {
-	if r.removals == nil {
-		r.removals = map[string]int{}
-	}
-	r.removals[cause]++
-}
-
-// takeRemovals returns the number of copies that were not announced yet, by cause.
-func (s *store) takeRemovals(key kube.Key) map[string]int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	state, ok := s.rules[key]
-	if !ok {
-		return nil
-	}
-	removals := state.removals
-	state.removals = nil
-	return removals
-}
-
-// enqueue enqueues a rule.
-func (s *store) enqueue(key kube.Key) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.enqueueRule(key)
+	return last, s.copies.listed
 }
 
 // refuse is forget for a rule that exceeds the limits of memory.
 func (s *store) refuse(key kube.Key) {
-	s.forget(key)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.refused[key] = struct{}{}
+	s.queue.sharers(s.rules.forget(key))
+	s.rules.refused[key] = struct{}{}
 }
 
 // forget removes the plan and the results of a rule, but not its copies.
 func (s *store) forget(key kube.Key) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.refused, key)
-	delete(s.reading, key)
-	delete(s.decided, key)
-	state, ok := s.rules[key]
-	if !ok {
-		return
+	s.queue.sharers(s.rules.forget(key))
+}
+
+// setDecided records that the store has the plan for the present spec of a rule, or needs none.
+func (s *store) setDecided(key kube.Key, rule client.Object) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.rules.decided[key] = decisionOf(rule)
+}
+
+// isDecided reports whether setDecided was called for each of these rules. Those that are being deleted
+// do not count.
+func (s *store) isDecided(kind string, rules []client.Object) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, rule := range rules {
+		key := kube.Key{Kind: kind, Namespace: rule.GetNamespace(), Name: rule.GetName()}
+		if rule.GetDeletionTimestamp().IsZero() && s.rules.decided[key] != decisionOf(rule) {
+			return false
+		}
 	}
-	s.unindex(state.plan)
-	delete(s.rules, key)
-	s.enqueueSharersOf(state.plan)
+	return true
+}
+
+// beginRead starts a read of a rule's sources. The next call of setPlan ends it. If a
+// Secret changes in between, the rule is enqueued again.
+func (s *store) beginRead(key kube.Key, rule *share.Rule) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.rules.reading[key] = &sourceRead{namespace: rule.Namespace}
 }
 
 // cachedSources returns the sources of the last plan of the same rule. It returns false if
@@ -304,7 +223,7 @@ func (s *store) forget(key kube.Key) {
 func (s *store) cachedSources(p *plan) (share.Sources, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	state, ok := s.rules[p.key]
+	state, ok := s.rules.byKey[p.key]
 	if !ok || state.stale || state.plan.Unknown || state.plan.Skipped ||
 		state.plan.Generation != p.Generation || state.plan.Rule.UID != p.Rule.UID {
 		return share.Sources{}, false
@@ -316,17 +235,9 @@ func (s *store) cachedSources(p *plan) (share.Sources, bool) {
 func (s *store) readAgain(p *plan) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if state, ok := s.rules[p.key]; ok && state.plan == p {
-		s.markStale(p.key, state)
+	if state, ok := s.rules.byKey[p.key]; ok && state.plan == p {
+		s.queue.stale(p.key, state)
 	}
-}
-
-// beginRead starts a read of a rule's sources. The next call of setPlan ends it. If a
-// Secret changes in between, the rule is enqueued again.
-func (s *store) beginRead(key kube.Key, rule *share.Rule) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.reading[key] = &sourceRead{namespace: rule.Namespace}
 }
 
 // beginSync returns the plan to apply, like planOf. Call endSync when it is applied.
@@ -335,7 +246,7 @@ func (s *store) beginSync(item workItem) (*plan, bool) {
 	if ok {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.inProgress[item.Rule]++
+		s.rules.inProgress[item.Rule]++
 	}
 	return p, ok
 }
@@ -345,18 +256,18 @@ func (s *store) beginSync(item workItem) (*plan, bool) {
 func (s *store) endSync(item workItem, p *plan, r syncResult) (attempts int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.inProgress[item.Rule]--; s.inProgress[item.Rule] == 0 {
-		delete(s.inProgress, item.Rule)
+	if s.rules.inProgress[item.Rule]--; s.rules.inProgress[item.Rule] == 0 {
+		delete(s.rules.inProgress, item.Rule)
 	}
-	state, ok := s.rules[item.Rule]
+	state, ok := s.rules.byKey[item.Rule]
 	if !ok {
 		return 0
 	}
 	if state.plan != p {
 		// The sync may have written what the new plan does not want. The store did not know
 		// this when the new plan was set.
-		s.syncQueue(item)
-		s.enqueueRule(item.Rule)
+		s.queue.item(item.Rule, item.Namespace)
+		s.queue.rule(item.Rule)
 		return 0
 	}
 	before := state.results[item.Namespace]
@@ -369,85 +280,51 @@ func (s *store) endSync(item workItem, p *plan, r syncResult) (attempts int) {
 	} else {
 		state.results[item.Namespace] = r
 	}
-	s.enqueueRule(item.Rule)
+	s.queue.rule(item.Rule)
 	return r.attempts
 }
 
-// markStale enqueues a rule and marks that its sources must be read again. The caller
-// holds s.mu.
-func (s *store) markStale(key kube.Key, state *ruleState) {
-	state.stale = true
-	s.enqueueRule(key)
+// resultsOf returns the results of a rule's syncs, by namespace.
+func (s *store) resultsOf(key kube.Key) map[string]syncResult {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if state, ok := s.rules.byKey[key]; ok {
+		return maps.Clone(state.results)
+	}
+	return nil
 }
 
-// enqueueOutOfSync enqueues all namespaces of a rule that are not in sync. The caller
-// holds s.mu.
-func (s *store) enqueueOutOfSync(state *ruleState) {
-	for namespace := range s.namespacesOf(state) {
-		if !s.inSync(state, namespace) {
-			if r := state.results[namespace]; r.ok() {
-				state.results[namespace] = syncResult{unwantedSince: r.unwantedSince} // the others belong to a former plan
+// takeRemovals returns the number of copies that were not announced yet, by cause.
+func (s *store) takeRemovals(key kube.Key) map[string]int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	state, ok := s.rules.byKey[key]
+	if !ok {
+		return nil
+	}
+	removals := state.removals
+	state.removals = map[string]int{}
+	return removals
+}
+
+// copyAt returns the state of the copy with this name.
+func (s *store) copyAt(name types.NamespacedName) (copyState, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c, ok := s.copies.byName[name]
+	return c, ok
+}
+
+// copiesOf returns what the copies of a rule say. It locks the store meanwhile.
+func (s *store) copiesOf(rule *share.Rule) iter.Seq[share.Copied] {
+	return func(yield func(share.Copied) bool) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		for _, c := range s.copies.of(rule) {
+			if !yield(c.Copied) {
+				return
 			}
-			s.syncQueue(workItem{state.plan.key, namespace})
 		}
-	}
-}
-
-// namespacesOf returns the namespaces that have copies of a rule or of its predecessors, should have
-// copies, or have a result.
-func (s *store) namespacesOf(state *ruleState) map[string]struct{} {
-	namespaces := s.namespacesWith(state.plan.Rule)
-	for namespace := range state.plan.Targets {
-		namespaces[namespace] = struct{}{}
-	}
-	for namespace := range state.results {
-		namespaces[namespace] = struct{}{}
-	}
-	return namespaces
-}
-
-// inSync reports whether a namespace has exactly the wanted copies, as far as the store
-// knows. The caller holds s.mu.
-func (s *store) inSync(state *ruleState, namespace string) bool {
-	names, denied := state.plan.CopiesIn(namespace)
-	r, ok := state.results[namespace]
-	if !ok && len(names)+len(denied) == 0 {
-		return len(s.unwantedCopiesLocked(state.plan, namespace)) == 0 // there is nothing to do
-	}
-	if !r.done || !r.ok() {
-		return false
-	}
-	if r.synced != len(names) || len(denied) > 0 {
-		return false
-	}
-	for _, name := range names {
-		if !s.isWritten(state.plan, types.NamespacedName{Namespace: namespace, Name: name}) {
-			return false
-		}
-	}
-	return len(s.unwantedCopiesLocked(state.plan, namespace)) == 0
-}
-
-// index adds a plan to the indexes. The caller holds s.mu.
-func (s *store) index(p *plan) {
-	s.ruleKeys[p.Rule.UID] = p.key
-	s.rulesByIdentity[identityOf(p.Rule)] = p.key
-	insert(s.rulesBySource, p.Rule.Namespace, p.key)
-	for name := range p.Wanted {
-		insert(s.rulesByCopy, name, p.key)
-	}
-}
-
-// unindex removes a plan from the indexes. The caller holds s.mu.
-func (s *store) unindex(p *plan) {
-	if p == nil {
-		return
-	}
-	delete(s.ruleKeys, p.Rule.UID)
-	delete(s.rulesByIdentity, identityOf(p.Rule))
-	discard(s.rulesBySource, p.Rule.Namespace, p.key)
-	for name := range p.Wanted {
-		discard(s.rulesByCopy, name, p.key)
 	}
 }
 
@@ -456,23 +333,23 @@ func (s *store) unindex(p *plan) {
 func (s *store) copiesFor(grant *v1alpha1.SecretShareGrant, key kube.Key, rule *v1alpha1.SecretShare) ([]share.Granted, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.synced {
+	if !s.copies.listed {
 		return nil, false
 	}
-	existing := s.copiesByRule[string(rule.UID)][grant.Namespace]
+	existing := s.copies.byRule[string(rule.UID)][grant.Namespace]
 	held := share.HeldProblem(rule)
 	var copies []share.Granted
 	add := func(name string, c share.Granted) {
 		c.Name, c.SecretShare = name, rule.Namespace+"/"+rule.Name
 		copies = append(copies, c)
 	}
-	if _, refused := s.refused[key]; refused || rule.Spec.Suspend {
+	if _, refused := s.rules.refused[key]; refused || rule.Spec.Suspend {
 		for name := range existing {
 			add(name.Name, share.Granted{Problem: held})
 		}
 		return copies, true
 	}
-	state, ok := s.rules[key]
+	state, ok := s.rules.byKey[key]
 	if !ok || state.plan.Grants[grant.UID].Generation != grant.Generation {
 		return nil, false
 	}
@@ -482,49 +359,139 @@ func (s *store) copiesFor(grant *v1alpha1.SecretShareGrant, key kube.Key, rule *
 		return nil, false
 	}
 	for _, name := range names {
-		add(name, share.Granted{Problem: s.problemOf(state, result, types.NamespacedName{Namespace: grant.Namespace, Name: name})})
+		add(name, share.Granted{Problem: s.rules.problemOf(state, result, types.NamespacedName{Namespace: grant.Namespace, Name: name})})
 	}
 	for _, name := range denied {
 		add(name, share.Granted{Problem: result.problems[name], Denied: true})
 	}
 	for name := range existing {
-		if !slices.Contains(names, name.Name) && state.plan.Keeps(name, s.copies[name].Copied) {
+		if !slices.Contains(names, name.Name) && state.plan.Keeps(name, s.copies.byName[name].Copied) {
 			add(name.Name, share.Granted{Problem: held})
 		}
 	}
 	return copies, true
 }
 
-// exceedsNames reports whether the plan of a SecretShare leaves out names of a grant, because
-// they are too many.
-func (s *store) exceedsNames(key kube.Key, grant types.UID) bool {
+// unwantedCopies returns the copies in a namespace that a plan does not keep. since is when a sync
+// first found some. It is zero if the last sync found none.
+func (s *store) unwantedCopies(p *plan, namespace string) (unwanted map[types.NamespacedName]copyState, since time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	state, ok := s.rules[key]
-	return ok && state.plan.Grants[grant].Exceeds
+	if state, ok := s.rules.byKey[p.key]; ok {
+		since = state.results[namespace].unwantedSince
+	}
+	return s.copies.unwanted(p, namespace), since
 }
 
-// problemOf returns the problem of a wanted copy, or an empty one if the copy is up to
-// date. The caller holds s.mu.
-func (s *store) problemOf(state *ruleState, result syncResult, name types.NamespacedName) share.Problem {
-	if s.isWritten(state.plan, name) {
-		return share.Problem{}
+// protectedCopies returns the protected namespaces with copies of a rule, sorted.
+func (s *store) protectedCopies(rule *share.Rule) []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var found []string
+	for namespace := range s.copies.byRule[rule.UID] {
+		if rule.Protects(namespace) {
+			found = append(found, namespace)
+		}
 	}
-	return cmp.Or(result.problems[name.Name], share.Problem{Reason: v1alpha1.ReasonCopying, Message: "the copy is being written"})
+	slices.Sort(found)
+	return found
 }
 
-// insert adds a key to the set of a name.
-func insert[K comparable](sets map[string]map[K]struct{}, name string, key K) {
-	if sets[name] == nil {
-		sets[name] = map[K]struct{}{}
+// countCopies returns how many copies of a rule and of its predecessors the operator can remove. It
+// returns false before the first list of all Secrets, and while a sync of the rule runs.
+func (s *store) countCopies(key kube.Key, rule *share.Rule) (int, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := 0
+	for namespace := range s.copies.namespacesWith(rule) {
+		if rule.Protects(namespace) {
+			continue
+		}
+		for range s.copies.in(rule, namespace) {
+			n++
+		}
 	}
-	sets[name][key] = struct{}{}
+	return n, s.copies.listed && s.rules.inProgress[key] == 0
 }
 
-// discard removes a key from the set of a name, and removes an empty set.
-func discard[K comparable](sets map[string]map[K]struct{}, name string, key K) {
-	delete(sets[name], key)
-	if len(sets[name]) == 0 {
-		delete(sets, name)
+// countExpiring returns how many copies of a rule stay only until the end of the grace.
+func (s *store) countExpiring(p *plan) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := 0
+	for name, c := range s.copies.of(p.Rule) {
+		if p.Expires(name, c.Copied) {
+			n++
+		}
 	}
+	return n
+}
+
+// sharedAt describes the copy with this name for a plan that wants it.
+func (s *store) sharedAt(p *plan, name types.NamespacedName) sharedCopy {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.rules.sharedAt(p, name)
+}
+
+// leave reports whether another rule takes over a copy that a plan does not keep, and enqueues it.
+func (s *store) leave(p *plan, name types.NamespacedName, c copyState) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	heir := s.rules.heirOf(p, name, c)
+	if heir != nil {
+		s.queue.item(heir.key, name.Namespace)
+	}
+	return heir != nil
+}
+
+// beginWrite records the versions of a copy that the watch delivers while the copy is
+// read and written. Call end afterwards.
+func (s *store) beginWrite(name types.NamespacedName) (end func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.copies.writes[name] == nil {
+		s.copies.writes[name] = &pendingWrite{}
+	}
+	s.copies.writes[name].writers++
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.copies.writes[name].writers--; s.copies.writes[name].writers == 0 {
+			delete(s.copies.writes, name)
+		}
+	}
+}
+
+// recordWrite stores the state of a copy that was just written or read. It ignores the
+// state if the watch has delivered another version meanwhile, because the watch event has
+// enqueued the copy already.
+func (s *store) recordWrite(name types.NamespacedName, c copyState) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if w := s.copies.writes[name]; w != nil && w.observed != nil && *w.observed != share.VersionOf(c.uid, c.version) {
+		return
+	}
+	before := s.copies.byName[name]
+	s.copies.set(name, c)
+	if before.Rule != c.Rule {
+		s.queue.owner(before, name.Namespace) // its rule left it to another one
+	}
+	if before.Rule != c.Rule || before.content != c.content {
+		s.queue.wanting(name, c.Rule)
+	}
+}
+
+// recordRemoval removes a copy that was deleted or released.
+func (s *store) recordRemoval(name types.NamespacedName) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.copies.drop(name)
+}
+
+// count returns a number of the parts.
+func (s *store) count(of func() int) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return of()
 }

@@ -115,11 +115,11 @@ const waitRetry = time.Second
 // removeUnwanted removes the copies that the plan does not keep. They wait a moment for other rules
 // that want them, so that they exist all the time if a rule gets another name.
 func (s *namespaceSync) removeUnwanted(ctx context.Context) {
-	unwanted := s.store.unwantedCopies(s.plan, s.namespace)
+	unwanted, since := s.store.unwantedCopies(s.plan, s.namespace)
 	if len(unwanted) == 0 {
 		return
 	}
-	now, since := s.clock.Now(), s.store.unwantedSince(workItem{s.plan.key, s.namespace})
+	now := s.clock.Now()
 	if since.IsZero() {
 		since = now
 	}

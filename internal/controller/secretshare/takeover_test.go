@@ -35,7 +35,7 @@ func (r *fixture) reconcileSecond() {
 // syncFirst syncs the copies of the first rule in the target.
 func (r *fixture) syncFirst() {
 	r.t.Helper()
-	for key := range r.store().rules {
+	for key := range r.store().rules.byKey {
 		if key.Name == "rule" {
 			r.queue = []workItem{{key, "target"}}
 		}
