@@ -145,8 +145,16 @@ lint: $(GOLANGCI_LINT) ## Lint, by the rules of .golangci.yaml: the first time b
 	cd sdk && ../$(GOLANGCI_LINT) run
 	cd $(SAMPLE) && ../../$(GOLANGCI_LINT) run
 
+# The percentage of the arrows between the files of a package that may be uphill. Lower it when
+# you can, and do not raise it: the aim is 15.
+UPHILL ?= 34
+
+.PHONY: arrows
+arrows: ## Count the uses of a file by the files below it, in each package of internal/alarm (ARGS=-v lists them)
+	@go run ./hack/arrows $(ARGS) -max $(UPHILL) internal/alarm
+
 .PHONY: verify
-verify: ## Check what a change must hold: generated files, formatting, go.mod, mutants, links, alert rules, language, lint
+verify: ## Check what a change must hold: generated files, formatting, go.mod, mutants, uphill arrows, links, alert rules, language, lint
 	@sh hack/verify-generated.sh
 	@unformatted=$$(gofmt -l .); \
 		[ -z "$$unformatted" ] || { echo "not formatted by gofmt:" $$unformatted; exit 1; }
@@ -159,6 +167,7 @@ verify: ## Check what a change must hold: generated files, formatting, go.mod, m
 	cd test/helm && go mod tidy -diff
 	cd test/alerts && go mod tidy -diff && go test ./...
 	go run ./test/mutants -check
+	@$(MAKE) --no-print-directory arrows
 	go test ./test/docs/...
 	@$(MAKE) --no-print-directory lint
 
