@@ -6,14 +6,6 @@ import (
 	"time"
 )
 
-// acknowledgedScript is script 15. It adds what users see of open groups, and the
-// acknowledgement that is in force. The index has a part of the alarm, because it contains the
-// receiver too, and longer rows would each need a page.
-const acknowledgedScript = `
-	ALTER TABLE open_group ADD COLUMN name TEXT NOT NULL DEFAULT '';
-	ALTER TABLE open_group ADD COLUMN acknowledged INTEGER NOT NULL DEFAULT 0;
-	CREATE INDEX group_by_alarm ON open_group (substr(alarm, 1, 64));`
-
 // Acknowledgement says that a user acknowledged a group. It is in force until the group is
 // resolved. A group that begins again has the same ID, but began after Until.
 type Acknowledgement struct {

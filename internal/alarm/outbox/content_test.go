@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
-	"database/sql"
 	"errors"
 	"fmt"
 	"math"
@@ -158,73 +157,6 @@ func TestAFullOutboxStillSendsAndAcknowledges(t *testing.T) {
 	if info.Size() > limit {
 		t.Errorf("the file has %d bytes, want at most %d", info.Size(), limit)
 	}
-}
-
-// oldFile writes a file of the first version. It has entries, an occurrence that waits in a
-// group, and the message of another group.
-func oldFile(t *testing.T, dir string) {
-	t.Helper()
-	must(t, create(filepath.Join(dir, FileName)))
-	db, err := sql.Open("sqlite", dsn(filepath.Join(dir, FileName), "mode=rw"))
-	must(t, err)
-	defer func() { must(t, db.Close()) }()
-	for _, script := range []string{
-		migrations[0],
-		`PRAGMA user_version = 1`,
-		`UPDATE state SET position = 9`,
-		`INSERT INTO entry (receiver, alarm, key, position, count, created_at, payload) VALUES
-			('r', 'Alarm/shop/web', 'one', 1, 1, 5, CAST('single' AS BLOB)), ('s', 'ClusterAlarm//all', 'one', 1, 1, 5, CAST('another' AS BLOB))`,
-		`INSERT INTO entry (receiver, alarm, key, position, count, created_at, payload, group_id) VALUES
-			('r', 'Alarm/shop/web', 'three', 10, 1, 5, CAST('composed' AS BLOB), 'h')`,
-		`INSERT INTO open_group VALUES ('r', 'g', 'Alarm/shop/web', CAST('by g' AS BLOB), 0, 0, 9000000, 1, 0, 0, 9000000, ''),
-			('r', 'h', 'Alarm/shop/web', CAST('by h' AS BLOB), 0, 0, 1, 1, 1, 0, 1, '')`,
-		`INSERT INTO held VALUES ('r', 'two', 'g', 'Alarm/shop/web', 2, 1, 5, 9000000, CAST('waits' AS BLOB), NULL, 0, 1, 1, 0),
-			('r', 'three', 'h', 'Alarm/shop/web', 3, 1, 5, 1, CAST('part' AS BLOB), 3, 0, 1, 1, 0)`,
-		`INSERT INTO attempt (receiver, key, body, last, entries, count, oldest, first_tried, group_id) VALUES ('s', 'one', CAST('body' AS BLOB), 2, 1, 1, 5, 5, '')`,
-	} {
-		_, err := db.Exec(script)
-		must(t, err)
-	}
-}
-
-func TestAFileOfTheFormerVersionIsMigrated(t *testing.T) {
-	ctx, dir := context.Background(), t.TempDir()
-	oldFile(t, dir)
-	s := open(t, dir, WithComposer(func(g Group, parts []Entry, count int64) ([]byte, error) {
-		return fmt.Appendf(nil, "%s: %s, %d", g.By, parts[0].Payload, count), nil
-	}))
-	for _, budget := range []string{"Alarm/shop/", "ClusterAlarm//"} {
-		if u, err := s.Usage(ctx, budget, "r"); err != nil || u.Budget == 0 || (u.Receiver == 0) != (budget == "ClusterAlarm//") {
-			t.Errorf("%s uses %+v, %v", budget, u, err)
-		}
-	}
-	_, err := s.Release(ctx)
-	must(t, err)
-	var got []string
-	for pending, err := s.Pending(ctx, "r", MainLane, 0, 10); len(pending) > 0; pending, err = s.Pending(ctx, "r", MainLane, 0, 10) {
-		must(t, err)
-		got = append(got, fmt.Sprintf("%s %s", pending[0].Key, pending[0].Payload))
-		a, err := s.Prepare(ctx, "r", MainLane, pending[0].ID, pending[0].Key, pending[0].Payload)
-		must(t, err)
-		_, err = s.Acknowledge(ctx, a)
-		must(t, err)
-	}
-	want := []string{"one single", "three by h: part, 1", got[len(got)-1]}
-	if want[2][32:] != " by g: waits, 1" {
-		t.Errorf("the message of the waiting group is %q", want[2])
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
-	}
-	prepared, err := s.Prepared(ctx, "s", MainLane)
-	must(t, err)
-	if prepared == nil || string(prepared.Body) != "body" {
-		t.Fatalf("the prepared message is %+v", prepared)
-	}
-	_, err = s.Acknowledge(ctx, prepared)
-	must(t, err)
-	must(t, s.Commit(ctx, Batch{Position: 9}))
-	assertNothingWaits(t, s)
 }
 
 // assertNothingWaits fails if the outbox contains a message, or an account has bytes.

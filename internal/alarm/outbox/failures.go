@@ -7,17 +7,6 @@ import (
 	"github.com/bongsu-io/bongsu/pkg/plaintext"
 )
 
-// failureScript stores the last failure of each attempt, for Inspect. It is not a column of
-// attempt, because each write would copy the body.
-const failureScript = `CREATE TABLE failure (
-		attempt INTEGER PRIMARY KEY,
-		error   TEXT NOT NULL,
-		next    INTEGER NOT NULL
-	) STRICT;
-	CREATE TRIGGER attempt_deleted AFTER DELETE ON attempt BEGIN
-		DELETE FROM failure WHERE attempt = OLD.id;
-	END;`
-
 // Failure is why the last attempt to send a message failed.
 type Failure struct {
 	// Error is for users. NoteFailure cuts it.

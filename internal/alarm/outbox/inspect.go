@@ -90,8 +90,8 @@ func readView(ctx context.Context, db *sql.DB, limit int, wanted func(string) bo
 	if err := checkVersion(version); err != nil {
 		return nil, err
 	}
-	if version < len(migrations) {
-		return nil, fmt.Errorf("%w: its version is %d, and the version of this release is %d", ErrOlderSchema, version, len(migrations))
+	if version < newestVersion() {
+		return nil, fmt.Errorf("%w: its version is %d, and the version of this release is %d", ErrOlderSchema, version, newestVersion())
 	}
 	v := &View{}
 	if v.State, err = scanState(tx.QueryRowContext(ctx, selectState)); err != nil {

@@ -6,30 +6,6 @@ import (
 	"time"
 )
 
-// lastingScript is script 14. It stores the states of objects that hold, of spec.states. A row
-// uses the space of the baselines of its namespace.
-//
-// due is when the state can be reported, 0 after that. uid is stored as in event_count.
-const lastingScript = `
-	CREATE TABLE lasting (
-		id        INTEGER PRIMARY KEY,
-		stream    TEXT NOT NULL,
-		uid       ANY NOT NULL,
-		alarm     TEXT NOT NULL,
-		state     TEXT NOT NULL,
-		namespace TEXT NOT NULL,
-		since     INTEGER NOT NULL,
-		due       INTEGER NOT NULL,
-		position  INTEGER NOT NULL,
-		group_id  TEXT NOT NULL,
-		restored  INTEGER NOT NULL,
-		bytes     INTEGER NOT NULL,
-		data      BLOB NOT NULL,
-		UNIQUE (stream, uid, alarm, state)
-	) STRICT;
-	CREATE INDEX lasting_due ON lasting (due) WHERE due > 0;
-	CREATE INDEX lasting_of_group ON lasting (group_id) WHERE due = 0;`
-
 // LastingKey identifies a state of an object.
 type LastingKey struct {
 	// Stream is that of the object, and UID its UID.

@@ -9,25 +9,6 @@ import (
 	"time"
 )
 
-// pacedScript is script 16. release_at is when the message of an occurrence can be made: when it
-// is due, or later if the message before was late. It is null while a message of the group waits
-// for the receiver. accepted is when the receiver accepted the last message of a group, 0 if
-// that resolved it. A message has the parts of several due times, so that its index has them.
-// Without the condition on due, the trigger would not use held_by_group.
-const pacedScript = `
-	ALTER TABLE open_group ADD COLUMN interval INTEGER NOT NULL DEFAULT 0;
-	ALTER TABLE open_group ADD COLUMN accepted INTEGER NOT NULL DEFAULT 0;
-	ALTER TABLE held ADD COLUMN release_at INTEGER;
-	UPDATE held SET release_at = due;
-	DROP INDEX held_by_due;
-	CREATE INDEX held_by_due ON held (release_at, ends) WHERE entry IS NULL;
-	DROP INDEX held_by_entry;
-	CREATE INDEX held_by_entry ON held (entry, due, position, key) WHERE entry IS NOT NULL;
-	CREATE TRIGGER message_of_group_deleted AFTER DELETE ON entry WHEN OLD.group_id <> '' BEGIN
-		UPDATE held SET release_at = due
-		WHERE receiver = OLD.receiver AND group_id = OLD.group_id AND entry IS NULL AND due >= 0 AND +release_at IS NULL;
-	END;`
-
 // slot is the part of a group that is due at one time.
 type slot struct {
 	due time.Time

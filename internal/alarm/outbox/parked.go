@@ -6,46 +6,6 @@ import (
 	"errors"
 )
 
-// Script 5 parks occurrences that cannot be evaluated yet.
-//
-// parked is an occurrence that waits for a read, once for each alarm. awaited are the
-// receivers that must get it: they have neither got it nor a message with it in order of
-// positions. Its row stays until the message is removed, because the checkpoint needs it.
-// An awaited row belongs to a parked one, or after the decision to an entry.
-const parkedScript = `
-	CREATE TABLE parked (
-		id        INTEGER PRIMARY KEY AUTOINCREMENT,
-		key       TEXT NOT NULL UNIQUE,
-		alarm     TEXT NOT NULL,
-		object    TEXT NOT NULL,
-		namespace TEXT NOT NULL,
-		budget    TEXT NOT NULL,
-		position  INTEGER NOT NULL,
-		since     INTEGER NOT NULL,
-		bytes     INTEGER NOT NULL,
-		data      BLOB NOT NULL
-	) STRICT;
-	CREATE INDEX parked_by_object ON parked (namespace, object, id);
-	CREATE INDEX parked_by_alarm ON parked (object, alarm);
-
-	CREATE TABLE awaited (
-		receiver TEXT NOT NULL,
-		key      TEXT NOT NULL,
-		position INTEGER NOT NULL,
-		parked   INTEGER,
-		entry    INTEGER,
-		PRIMARY KEY (receiver, key)
-	) STRICT, WITHOUT ROWID;
-	CREATE INDEX awaited_by_parked ON awaited (parked) WHERE parked IS NOT NULL;
-	CREATE INDEX awaited_by_entry ON awaited (entry) WHERE entry IS NOT NULL;
-
-	CREATE TRIGGER parked_deleted AFTER DELETE ON parked BEGIN
-		DELETE FROM awaited WHERE parked = OLD.id;
-	END;
-	CREATE TRIGGER late_entry_deleted AFTER DELETE ON entry BEGIN
-		DELETE FROM awaited WHERE entry = OLD.id;
-	END;`
-
 // Parked is an occurrence that waits until its object can be read.
 type Parked struct {
 	// ID is set by Commit.

@@ -7,24 +7,6 @@ import (
 	"time"
 )
 
-// repeatedScript is script 9. It keeps the last message of an open group, for receivers that
-// must get it again. sent is when it was last sent. repeated is its size in the row of the
-// group, which includes it in bytes.
-const repeatedScript = `
-	ALTER TABLE open_group ADD COLUMN repeated INTEGER NOT NULL DEFAULT 0;
-	CREATE TABLE repeated (
-		id       INTEGER PRIMARY KEY,
-		receiver TEXT NOT NULL,
-		group_id TEXT NOT NULL,
-		sent     INTEGER NOT NULL,
-		data     BLOB NOT NULL,
-		UNIQUE (receiver, group_id)
-	) STRICT;
-	CREATE INDEX repeated_by_time ON repeated (receiver, sent, group_id);
-	CREATE TRIGGER open_group_deleted AFTER DELETE ON open_group WHEN OLD.repeated > 0 BEGIN
-		DELETE FROM repeated WHERE receiver = OLD.receiver AND group_id = OLD.id;
-	END;`
-
 // repeatedBytes returns how many bytes a message counts for that is sent again. It is rounded up
 // from what SQLite uses for the row and its indexes.
 func repeatedBytes(receiver string, data []byte) int64 {

@@ -2,10 +2,6 @@ package outbox
 
 import (
 	"context"
-	"database/sql"
-	"fmt"
-	"path/filepath"
-	"slices"
 	"testing"
 	"time"
 
@@ -33,31 +29,6 @@ func of(receiver string, from, n int) []Entry {
 		all[i].Alarm = shopWeb
 	}
 	return all
-}
-
-// A file of schema 9 has one count for thresholds and mutes.
-func TestSuppressedOccurrencesOfAnOlderFileCountForTheThreshold(t *testing.T) {
-	const older = 9
-	ctx, dir := context.Background(), t.TempDir()
-	must(t, create(filepath.Join(dir, FileName)))
-	db, err := sql.Open("sqlite", dsn(filepath.Join(dir, FileName), "mode=rw"))
-	must(t, err)
-	for _, script := range append(slices.Clone(migrations[:older]),
-		fmt.Sprintf(`PRAGMA user_version = %d`, older),
-		`INSERT INTO status_count VALUES ('Alarm/shop/web', 'uid', 7, 2, 5, 0, 0, 0, 0)`,
-	) {
-		_, err := db.ExecContext(ctx, script)
-		must(t, err)
-	}
-	must(t, db.Close())
-
-	s := open(t, dir)
-	must(t, s.Commit(ctx, Batch{Position: 1, Status: map[string]StatusCounts{shopWeb: {Matched: 1, SuppressedByMute: 1}}}))
-	must(t, s.Confirm(ctx))
-	want := StatusCounts{Matched: 8, Delivered: 2, SuppressedByThreshold: 5, SuppressedByMute: 1}
-	if diff := cmp.Diff(want, statusOf(t, s, shopWeb)); diff != "" {
-		t.Error(diff)
-	}
 }
 
 func TestWhatEndsIsCountedInTheSameTransaction(t *testing.T) {

@@ -90,8 +90,8 @@ func WithComposer(c Composer) Option {
 //
 // A damaged file, or a file that is not a database, is renamed and replaced by an empty
 // outbox: see [Store.Recovered]. Open fails with ErrLocked if another process has dir
-// open. It fails with ErrNewerSchema, and changes nothing, if a newer release wrote the
-// file. It fails with ErrFull if there is no space.
+// open. It fails with ErrNewerSchema or ErrOlderSchema, and changes nothing, if it cannot read
+// the version of the file. It fails with ErrFull if there is no space.
 func Open(ctx context.Context, dir string, opts ...Option) (*Store, error) {
 	s := &Store{clock: clock.RealClock{}, compose: func(Group, []Entry, int64) ([]byte, error) { return nil, errNoComposer }}
 	s.memory.groupSent = make(chan struct{}, 1)
@@ -254,8 +254,8 @@ var (
 	ErrClosed = errors.New("the outbox is closed")
 	// ErrNewerSchema reports that a newer release wrote the file.
 	ErrNewerSchema = errors.New("a newer release wrote the outbox")
-	// ErrOlderSchema reports that an older release wrote the file. A reader does not
-	// migrate it.
+	// ErrOlderSchema reports that an older release wrote the file. Inspect does not migrate it, and
+	// Open migrates no file from before the first release.
 	ErrOlderSchema = errors.New("an older release wrote the outbox")
 	// ErrCorrupt reports that the file is damaged. The next Open sets it aside.
 	ErrCorrupt = errors.New("the outbox is damaged")

@@ -9,51 +9,6 @@ import (
 	"time"
 )
 
-// streamsScript is script 12. It stores the streams of changes, and the last known state of the
-// objects.
-//
-// The position of a row of held or awaited belongs to the stream of the row, which is empty for
-// Events. Positions of different streams are not comparable.
-//
-// baseline contains one row for each object of a stream. data is empty if the object has no
-// space. uid is stored as in event_count. shape contains texts that many rows have in common.
-const streamsScript = `
-	CREATE TABLE stream (
-		id        INTEGER PRIMARY KEY,
-		name      TEXT NOT NULL UNIQUE,
-		version   TEXT NOT NULL,
-		shape     TEXT NOT NULL,
-		position  INTEGER NOT NULL,
-		time      INTEGER NOT NULL,
-		complete  INTEGER NOT NULL,
-		delivered TEXT NOT NULL,
-		omitted   TEXT NOT NULL DEFAULT '[]'
-	) STRICT;
-	CREATE TABLE shape (
-		id   INTEGER PRIMARY KEY,
-		text TEXT NOT NULL UNIQUE
-	) STRICT;
-	CREATE TABLE baseline (
-		id        INTEGER PRIMARY KEY,
-		stream    INTEGER NOT NULL,
-		uid       ANY NOT NULL,
-		namespace TEXT NOT NULL,
-		shape     INTEGER NOT NULL,
-		digest    BLOB NOT NULL,
-		bytes     INTEGER NOT NULL,
-		data      BLOB NOT NULL,
-		UNIQUE (stream, uid)
-	) STRICT;
-
-	ALTER TABLE held ADD COLUMN stream TEXT NOT NULL DEFAULT '';
-	DROP INDEX held_by_position;
-	CREATE INDEX held_by_position ON held (receiver, position) WHERE stream = '';
-	CREATE INDEX held_of_stream ON held (receiver, position, stream) WHERE stream <> '';
-	CREATE INDEX held_change_by_entry ON held (entry) WHERE stream <> '' AND entry IS NOT NULL;
-	ALTER TABLE awaited ADD COLUMN stream TEXT NOT NULL DEFAULT '';
-	CREATE INDEX awaited_of_events ON awaited (receiver, position) WHERE stream = '';
-	CREATE INDEX awaited_of_stream ON awaited (receiver, position, stream) WHERE stream <> '';`
-
 // Stream is what is stored of the changes of one resource.
 type Stream struct {
 	// Name identifies the stream: see alarm.Resource.Stream.

@@ -1,0 +1,395 @@
+package outbox
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+)
+
+// firstVersion is the version of schema. Files of the versions before it were written before
+// the first release.
+const firstVersion = 23
+
+// migrations contains the scripts that change a file of a former release. Script i migrates
+// version firstVersion+i to the next one. Until the first release, edit schema and increase
+// firstVersion. After it, never edit schema or a script: append one.
+var migrations []string
+
+func newestVersion() int { return firstVersion + len(migrations) }
+
+// migrate creates the tables of an empty file, and migrates the file of a former release.
+func migrate(ctx context.Context, conn *sql.Conn) error {
+	var version int
+	if err := conn.QueryRowContext(ctx, `PRAGMA user_version`).Scan(&version); err != nil {
+		return err
+	}
+	if version == 0 {
+		if err := runScript(ctx, conn, schema, firstVersion); err != nil {
+			return err
+		}
+		version = firstVersion
+	}
+	for ; version < newestVersion(); version++ {
+		if err := runScript(ctx, conn, migrations[version-firstVersion], version+1); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// runScript runs a script, and sets the version, in one transaction.
+func runScript(ctx context.Context, conn *sql.Conn, script string, version int) error {
+	if _, err := conn.ExecContext(ctx, fmt.Sprintf("BEGIN IMMEDIATE; %s; PRAGMA user_version = %d; COMMIT", script, version)); err != nil {
+		return fmt.Errorf("migrate to version %d: %w", version, err)
+	}
+	return nil
+}
+
+// checkVersion fails if this release cannot read a file of the version. An empty file has version 0.
+func checkVersion(version int) error {
+	switch {
+	case version > newestVersion():
+		return fmt.Errorf("%w: its version is %d, and the newest known version is %d", ErrNewerSchema, version, newestVersion())
+	case version != 0 && version < firstVersion:
+		return fmt.Errorf("%w: its version is %d, and the oldest known version is %d", ErrOlderSchema, version, firstVersion)
+	}
+	return nil
+}
+
+// schema creates the tables. Times are in microseconds since 1970. bytes is the space that a row
+// counts for.
+const schema = `
+-- The position in the stream of Events, and the term of the leader: see State.
+CREATE TABLE state (
+	id           INTEGER PRIMARY KEY CHECK (id = 1),
+	cluster      TEXT NOT NULL,
+	epoch        TEXT NOT NULL,
+	next_epoch   TEXT NOT NULL,
+	position     INTEGER NOT NULL,
+	time         INTEGER NOT NULL,
+	newest       INTEGER NOT NULL,
+	counts_known INTEGER NOT NULL,
+	delivered    TEXT NOT NULL, -- JSON
+	history      TEXT NOT NULL,
+	since        INTEGER NOT NULL DEFAULT 0 -- since when Events are needed for what waited at a restore of etcd
+) STRICT;
+INSERT INTO state VALUES (1, '', '', '', 0, 0, 0, 0, '{}', '', 0);
+
+-- The last known count of an Event.
+CREATE TABLE event_count (
+	uid      ANY PRIMARY KEY NOT NULL, -- a BLOB of 16 bytes if it is a UUID, else TEXT
+	count    INTEGER NOT NULL,
+	position INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- The state of a threshold.
+CREATE TABLE window (
+	id     TEXT PRIMARY KEY NOT NULL,
+	alarm  TEXT NOT NULL,
+	until  INTEGER NOT NULL,
+	state  BLOB NOT NULL,
+	budget TEXT NOT NULL DEFAULT '',
+	bytes  INTEGER NOT NULL DEFAULT 0
+) STRICT, WITHOUT ROWID;
+CREATE INDEX window_by_end ON window (until);
+
+-- A message to send. AUTOINCREMENT never uses an id again. "Up to this id" therefore means the
+-- same entries as long as an attempt exists.
+CREATE TABLE entry (
+	id         INTEGER PRIMARY KEY AUTOINCREMENT,
+	receiver   TEXT NOT NULL,
+	alarm      TEXT NOT NULL,
+	key        TEXT NOT NULL,
+	position   INTEGER NOT NULL,
+	count      INTEGER NOT NULL,
+	created_at INTEGER NOT NULL,
+	group_id   TEXT NOT NULL DEFAULT '',
+	content    INTEGER, -- NULL for a group's message: held has its parts
+	account    INTEGER,
+	subject    INTEGER NOT NULL DEFAULT 0,
+	aside      INTEGER NOT NULL DEFAULT 0 -- 1: in the lane of its subject
+) STRICT;
+CREATE UNIQUE INDEX entry_by_key ON entry (receiver, key);
+-- It covers what preparing a digest of 100,000 entries reads.
+CREATE INDEX entry_by_age ON entry (receiver, id, created_at, count, subject) WHERE aside = 0;
+CREATE INDEX entry_by_position ON entry (receiver, position, group_id) WHERE aside = 0;
+CREATE INDEX entry_aside ON entry (receiver, subject, id, position, key, group_id) WHERE aside = 1;
+
+-- The bytes that wait for a budget (receiver is empty), and for a receiver within it. The first
+-- row is the sum of all budgets.
+CREATE TABLE account (
+	id       INTEGER PRIMARY KEY,
+	budget   TEXT NOT NULL,
+	receiver TEXT NOT NULL,
+	bytes    INTEGER NOT NULL,
+	UNIQUE (budget, receiver)
+) STRICT;
+CREATE INDEX account_unused ON account (id) WHERE bytes = 0;
+INSERT INTO account VALUES (1, '*', '*', 0);
+
+-- What an alarm says about an occurrence, once for all receivers.
+CREATE TABLE content (
+	id      INTEGER PRIMARY KEY,
+	account INTEGER NOT NULL,
+	refs    INTEGER NOT NULL, -- the number of rows of entry and held that use it
+	bytes   INTEGER NOT NULL, -- includes these rows
+	by      BLOB NOT NULL, -- the values that the group has in common
+	data    BLOB NOT NULL
+) STRICT;
+
+-- A prepared message. In the main lane (-1), it contains the entries of its receiver up to the id
+-- in last. In another lane, it contains the one entry with that id. An acknowledged attempt stays
+-- until the last of its entries is removed.
+CREATE TABLE attempt (
+	id           INTEGER PRIMARY KEY AUTOINCREMENT,
+	receiver     TEXT NOT NULL,
+	lane         INTEGER NOT NULL,
+	key          TEXT NOT NULL,
+	body         BLOB NOT NULL,
+	last         INTEGER NOT NULL,
+	entries      INTEGER NOT NULL,
+	count        INTEGER NOT NULL,
+	oldest       INTEGER NOT NULL,
+	newest       INTEGER NOT NULL,
+	first_tried  INTEGER NOT NULL,
+	group_id     TEXT NOT NULL,
+	acknowledged INTEGER NOT NULL DEFAULT 0, -- 1: it was delivered, 2: it was given up
+	batch        INTEGER NOT NULL DEFAULT 0, -- 1: each entry is a message, sent with one request
+	picked       TEXT NOT NULL DEFAULT 'null', -- the ids, if it leaves out entries before the last one
+	UNIQUE (receiver, lane)
+) STRICT;
+CREATE TRIGGER attempt_deleted AFTER DELETE ON attempt BEGIN
+	DELETE FROM failure WHERE attempt = OLD.id;
+END;
+
+-- The last failure of an attempt, for Inspect. It is not a column of attempt, because each write
+-- would copy the body.
+CREATE TABLE failure (
+	attempt INTEGER PRIMARY KEY,
+	error   TEXT NOT NULL,
+	next    INTEGER NOT NULL
+) STRICT;
+
+-- An entry of a digest that was sent or given up, under its former id.
+CREATE TABLE digested (
+	id         INTEGER PRIMARY KEY,
+	receiver   TEXT NOT NULL,
+	alarm      TEXT NOT NULL,
+	count      INTEGER NOT NULL,
+	created_at INTEGER NOT NULL,
+	payload    BLOB NOT NULL,
+	digest     TEXT NOT NULL,
+	delivered  INTEGER NOT NULL,
+	ended_at   INTEGER NOT NULL
+) STRICT;
+CREATE INDEX digested_by_receiver ON digested (receiver, id);
+CREATE INDEX digested_by_age ON digested (ended_at);
+
+-- An open group of a receiver: see group.
+CREATE TABLE open_group (
+	receiver     TEXT NOT NULL,
+	id           TEXT NOT NULL,
+	alarm        TEXT NOT NULL,
+	since        INTEGER NOT NULL,
+	newest       INTEGER NOT NULL,
+	due          INTEGER NOT NULL,
+	total        INTEGER NOT NULL,
+	released     INTEGER NOT NULL,
+	resolved     INTEGER NOT NULL,
+	first        INTEGER NOT NULL,
+	reference    TEXT NOT NULL,
+	budget       TEXT NOT NULL DEFAULT '',
+	bytes        INTEGER NOT NULL DEFAULT 0,
+	ending       TEXT NOT NULL DEFAULT '', -- the key of the end that waits in held
+	repeated     INTEGER NOT NULL DEFAULT 0, -- the bytes of its row in that table; bytes includes them
+	name         TEXT NOT NULL DEFAULT '', -- what users see of it
+	acknowledged INTEGER NOT NULL DEFAULT 0, -- the token of the acknowledgement in force
+	interval     INTEGER NOT NULL DEFAULT 0,
+	accepted     INTEGER NOT NULL DEFAULT 0, -- when the receiver accepted the last message, 0 if that resolved the group
+	over         INTEGER NOT NULL DEFAULT 0, -- when it is over if nothing happens
+	paced        INTEGER NOT NULL DEFAULT 0, -- when the last message was due that did not only resolve it
+	alarm_uid    TEXT NOT NULL DEFAULT '', -- groups end with their alarm
+	PRIMARY KEY (receiver, id)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX group_by_age ON open_group (newest);
+CREATE INDEX group_by_id ON open_group (id);
+-- It has a part of the alarm. It contains the receiver too, and longer rows would each need a page.
+CREATE INDEX group_by_alarm ON open_group (substr(alarm, 1, 64));
+CREATE INDEX group_by_alarm_uid ON open_group (alarm_uid);
+CREATE TRIGGER open_group_deleted AFTER DELETE ON open_group WHEN OLD.repeated > 0 BEGIN
+	DELETE FROM repeated WHERE receiver = OLD.receiver AND group_id = OLD.id;
+END;
+
+-- The last message of an open group, for receivers that must get it again.
+CREATE TABLE repeated (
+	id       INTEGER PRIMARY KEY,
+	receiver TEXT NOT NULL,
+	group_id TEXT NOT NULL,
+	sent     INTEGER NOT NULL, -- when it was last sent
+	data     BLOB NOT NULL,
+	UNIQUE (receiver, group_id)
+) STRICT;
+CREATE INDEX repeated_by_time ON repeated (receiver, sent, group_id);
+
+-- An occurrence of a group, or the end of a group that becomes quiet. It waits until the message
+-- of the group is due. It stays as long as that message exists: a replay must find it, and another
+-- leader can have delivered a part of the message. since, total, first and resolved describe the
+-- group after this occurrence, because the group can continue before the message is made.
+CREATE TABLE held (
+	receiver   TEXT NOT NULL,
+	key        TEXT NOT NULL,
+	group_id   TEXT NOT NULL,
+	alarm      TEXT NOT NULL,
+	position   INTEGER NOT NULL,
+	count      INTEGER NOT NULL,
+	created_at INTEGER NOT NULL,
+	due        INTEGER NOT NULL,
+	entry      INTEGER, -- the message that it is a part of
+	since      INTEGER NOT NULL,
+	total      INTEGER NOT NULL,
+	first      INTEGER NOT NULL,
+	resolved   INTEGER NOT NULL,
+	content    INTEGER,
+	account    INTEGER,
+	ends       INTEGER NOT NULL DEFAULT 0, -- 1: an end, whose count is 0
+	stream     TEXT NOT NULL DEFAULT '', -- of its position, empty for Events; positions of different streams are not comparable
+	release_at INTEGER, -- when the message can be made: due, or later if the one before was late; NULL while one waits
+	PRIMARY KEY (receiver, key)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX held_by_group ON held (receiver, group_id, due, position) WHERE entry IS NULL;
+CREATE INDEX held_of_message ON held (receiver, group_id) WHERE entry IS NOT NULL;
+CREATE INDEX held_by_position ON held (receiver, position) WHERE stream = '';
+CREATE INDEX held_of_stream ON held (receiver, position, stream) WHERE stream <> '';
+CREATE INDEX held_change_by_entry ON held (entry) WHERE stream <> '' AND entry IS NOT NULL;
+CREATE INDEX held_by_due ON held (release_at, ends) WHERE entry IS NULL;
+-- A message has the parts of several due times.
+CREATE INDEX held_by_entry ON held (entry, due, position, key) WHERE entry IS NOT NULL;
+
+-- However a row is deleted, its bytes are subtracted, and the content that no row uses is deleted.
+CREATE TRIGGER content_deleted AFTER DELETE ON content BEGIN
+	UPDATE account SET bytes = bytes - OLD.bytes WHERE id IN (1, OLD.account);
+END;
+CREATE TRIGGER entry_deleted AFTER DELETE ON entry WHEN OLD.content IS NOT NULL BEGIN
+	UPDATE account SET bytes = bytes - (SELECT bytes FROM content WHERE id = OLD.content) WHERE id = OLD.account;
+	UPDATE content SET refs = refs - 1 WHERE id = OLD.content;
+	DELETE FROM content WHERE id = OLD.content AND refs = 0;
+END;
+CREATE TRIGGER held_deleted AFTER DELETE ON held BEGIN
+	UPDATE account SET bytes = bytes - (SELECT bytes FROM content WHERE id = OLD.content) WHERE id = OLD.account;
+	UPDATE content SET refs = refs - 1 WHERE id = OLD.content;
+	DELETE FROM content WHERE id = OLD.content AND refs = 0;
+END;
+-- Without the condition on due, the trigger would not use held_by_group.
+CREATE TRIGGER message_of_group_deleted AFTER DELETE ON entry WHEN OLD.group_id <> '' BEGIN
+	UPDATE held SET release_at = due
+	WHERE receiver = OLD.receiver AND group_id = OLD.group_id AND entry IS NULL AND due >= 0 AND +release_at IS NULL;
+END;
+
+-- An occurrence that cannot be evaluated yet, because it waits for a read: once for each alarm.
+CREATE TABLE parked (
+	id        INTEGER PRIMARY KEY AUTOINCREMENT,
+	key       TEXT NOT NULL UNIQUE,
+	alarm     TEXT NOT NULL,
+	object    TEXT NOT NULL,
+	namespace TEXT NOT NULL,
+	budget    TEXT NOT NULL,
+	position  INTEGER NOT NULL,
+	since     INTEGER NOT NULL,
+	bytes     INTEGER NOT NULL,
+	data      BLOB NOT NULL
+) STRICT;
+CREATE INDEX parked_by_object ON parked (namespace, object, id);
+CREATE INDEX parked_by_alarm ON parked (object, alarm);
+CREATE INDEX parked_by_budget ON parked (budget);
+CREATE TRIGGER parked_deleted AFTER DELETE ON parked BEGIN
+	DELETE FROM awaited WHERE parked = OLD.id;
+END;
+
+-- A receiver that must get a parked occurrence: it has neither got it nor a message with it in
+-- order of positions. The row stays until the message is removed, because the checkpoint needs it.
+CREATE TABLE awaited (
+	receiver TEXT NOT NULL,
+	key      TEXT NOT NULL,
+	position INTEGER NOT NULL,
+	parked   INTEGER, -- the row of parked, until the decision
+	entry    INTEGER, -- the message, after it
+	stream   TEXT NOT NULL DEFAULT '', -- as in held
+	PRIMARY KEY (receiver, key)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX awaited_by_parked ON awaited (parked) WHERE parked IS NOT NULL;
+CREATE INDEX awaited_by_entry ON awaited (entry) WHERE entry IS NOT NULL;
+CREATE INDEX awaited_of_events ON awaited (receiver, position) WHERE stream = '';
+CREATE INDEX awaited_of_stream ON awaited (receiver, position, stream) WHERE stream <> '';
+CREATE TRIGGER late_entry_deleted AFTER DELETE ON entry BEGIN
+	DELETE FROM awaited WHERE entry = OLD.id;
+END;
+
+-- A stream of changes: see Stream.
+CREATE TABLE stream (
+	id        INTEGER PRIMARY KEY,
+	name      TEXT NOT NULL UNIQUE,
+	version   TEXT NOT NULL,
+	shape     TEXT NOT NULL,
+	position  INTEGER NOT NULL,
+	time      INTEGER NOT NULL,
+	complete  INTEGER NOT NULL,
+	delivered TEXT NOT NULL, -- JSON
+	omitted   TEXT NOT NULL DEFAULT '[]' -- JSON
+) STRICT;
+
+-- A text that many baselines have in common.
+CREATE TABLE shape (
+	id   INTEGER PRIMARY KEY,
+	text TEXT NOT NULL UNIQUE
+) STRICT;
+
+-- The last known state of an object of a stream.
+CREATE TABLE baseline (
+	id        INTEGER PRIMARY KEY,
+	stream    INTEGER NOT NULL,
+	uid       ANY NOT NULL, -- as in event_count
+	namespace TEXT NOT NULL,
+	shape     INTEGER NOT NULL,
+	digest    BLOB NOT NULL,
+	bytes     INTEGER NOT NULL,
+	data      BLOB NOT NULL, -- empty if the object has no space
+	UNIQUE (stream, uid)
+) STRICT;
+
+-- A state of an object that holds, of spec.states. It uses the space of the baselines of its
+-- namespace.
+CREATE TABLE lasting (
+	id        INTEGER PRIMARY KEY,
+	stream    TEXT NOT NULL,
+	uid       ANY NOT NULL, -- as in event_count
+	alarm     TEXT NOT NULL,
+	state     TEXT NOT NULL,
+	namespace TEXT NOT NULL,
+	since     INTEGER NOT NULL,
+	due       INTEGER NOT NULL, -- when it can be reported, 0 after that
+	position  INTEGER NOT NULL,
+	group_id  TEXT NOT NULL,
+	restored  INTEGER NOT NULL,
+	bytes     INTEGER NOT NULL,
+	data      BLOB NOT NULL,
+	UNIQUE (stream, uid, alarm, state)
+) STRICT;
+CREATE INDEX lasting_due ON lasting (due) WHERE due > 0;
+CREATE INDEX lasting_of_group ON lasting (group_id) WHERE due = 0;
+
+-- The numbers in the status of an alarm or a receiver.
+CREATE TABLE status_count (
+	subject                 TEXT PRIMARY KEY NOT NULL,
+	uid                     TEXT NOT NULL,
+	matched                 INTEGER NOT NULL,
+	delivered               INTEGER NOT NULL,
+	suppressed_by_threshold INTEGER NOT NULL,
+	dropped                 INTEGER NOT NULL,
+	unresolved              INTEGER NOT NULL,
+	last_match              INTEGER NOT NULL,
+	last_delivery           INTEGER NOT NULL,
+	suppressed_by_mute      INTEGER NOT NULL DEFAULT 0,
+	undecided               INTEGER NOT NULL DEFAULT 0, -- their object could not be read
+	without_group_key       INTEGER NOT NULL DEFAULT 0 -- their object lacks a label or an annotation of spec.group.by
+) STRICT, WITHOUT ROWID;
+`
