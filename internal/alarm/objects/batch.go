@@ -22,9 +22,8 @@ const (
 // batch contains what is read and not committed.
 type batch struct {
 	changes []alarm.Occurrence
-	// put and marks have the new baselines by UID; deleted has the UIDs without one.
+	// put has the new baselines by UID, and deleted the UIDs without one.
 	put     map[string]outbox.Baseline
-	marks   map[string]mark
 	deleted map[string]bool
 	bytes   int
 	// since is the time of the first change, zero without one. moved is true if the stream
@@ -35,22 +34,21 @@ type batch struct {
 }
 
 func newBatch() batch {
-	return batch{put: map[string]outbox.Baseline{}, marks: map[string]mark{}, deleted: map[string]bool{}}
+	return batch{put: map[string]outbox.Baseline{}, deleted: map[string]bool{}}
 }
 
 func (b *batch) size() int { return max(len(b.changes), len(b.put)+len(b.deleted)) }
 
 func (b *batch) full() bool { return b.size() >= maxChanges || b.bytes >= maxBytes }
 
-func (b *batch) store(base outbox.Baseline, m mark, now time.Time) {
+func (b *batch) store(base outbox.Baseline, now time.Time) {
 	delete(b.deleted, base.UID)
-	b.put[base.UID], b.marks[base.UID] = base, m
+	b.put[base.UID] = base
 	b.add(len(base.Data), now)
 }
 
 func (b *batch) remove(uid string, now time.Time) {
 	delete(b.put, uid)
-	delete(b.marks, uid)
 	b.deleted[uid] = true
 	b.add(len(uid), now)
 }
@@ -63,15 +61,15 @@ func (b *batch) add(bytes int, now time.Time) {
 	}
 }
 
-// lookup returns the last known state of an object, committed or not.
-func (w *watcher) lookup(uid string) (mark, bool) {
+// lookup returns the digest of the last known state of an object, committed or not.
+func (w *watcher) lookup(uid string) (digest [16]byte, ok bool) {
 	if w.batch.deleted[uid] {
-		return mark{}, false
+		return digest, false
 	}
-	if m, ok := w.batch.marks[uid]; ok {
-		return m, true
+	if base, ok := w.batch.put[uid]; ok {
+		return base.Digest, true
 	}
-	return w.known.get(uid)
+	return w.known.Get(uid)
 }
 
 // flushFull commits the batch if it is full.
@@ -117,11 +115,11 @@ func (w *watcher) build() Batch {
 
 // committed applies a batch to the memory.
 func (w *watcher) committed() {
-	for uid, m := range w.batch.marks {
-		w.known.set(uid, m)
+	for uid, base := range w.batch.put {
+		w.known.Set(uid, base.Digest)
 	}
 	for uid := range w.batch.deleted {
-		w.known.remove(uid)
+		w.known.Remove(uid)
 	}
 	w.batch = newBatch()
 	w.committedAt = w.source.clock.Now()

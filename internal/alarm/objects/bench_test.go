@@ -20,6 +20,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/bongsu-io/bongsu/internal/alarm"
+	"github.com/bongsu-io/bongsu/internal/alarm/live"
 	"github.com/bongsu-io/bongsu/internal/kube"
 )
 
@@ -218,9 +219,9 @@ func BenchmarkKnown(b *testing.B) {
 	}
 	for b.Loop() {
 		before := heap()
-		k := newKnown()
+		k := &live.Set[[16]byte]{}
 		for _, uid := range uids {
-			k.set(uid, mark{})
+			k.Set(uid, [16]byte{})
 		}
 		b.ReportMetric(float64(heap()-before)/objects, "B/object")
 		runtime.KeepAlive(k)

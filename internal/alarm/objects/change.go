@@ -58,8 +58,8 @@ func (w *watcher) observe(ctx context.Context, raw []byte, quiet bool) error {
 	}
 	before, remembered := w.lookup(o.uid)
 	switch {
-	case remembered && before.digest == s.digest:
-		w.known.list(o.uid)
+	case remembered && before == s.digest:
+		w.known.List(o.uid)
 	case remembered && !quiet:
 		err = w.update(ctx, o, s)
 	default:
@@ -178,7 +178,7 @@ func (w *watcher) put(uid string, s *state) error {
 		}
 		base.Shape, base.Data = s.filter.String(), data
 	}
-	w.batch.store(base, mark{digest: s.digest, listed: true}, w.source.clock.Now())
+	w.batch.store(base, w.source.clock.Now())
 	return nil
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/bongsu-io/bongsu/internal/alarm"
 	"github.com/bongsu-io/bongsu/internal/alarm/apiwatch"
+	"github.com/bongsu-io/bongsu/internal/alarm/live"
 	"github.com/bongsu-io/bongsu/internal/alarm/outbox"
 )
 
@@ -51,8 +52,10 @@ type watcher struct {
 	// loaded is true if row and known have what is stored.
 	loaded bool
 	// row is the stream after the batch.
-	row   outbox.Stream
-	known *known
+	row outbox.Stream
+	// known has the digest of the shape and the content of each object, which is zero if no alarm
+	// needs it. BenchmarkKnown measures its memory.
+	known live.Set[[16]byte]
 	batch batch
 	// relist is true if the objects must be compared with their baselines. listing is true
 	// during a list.
@@ -71,7 +74,7 @@ func (s *Source) start(ctx context.Context, c choice, handle Handler) (*watcher,
 	ctx, cancel := context.WithCancel(ctx)
 	w := &watcher{
 		source: s, client: own, handle: handle, resource: c.resource, wanted: c.shapes,
-		cancel: cancel, wake: make(chan struct{}, 1), known: newKnown(), batch: newBatch(),
+		cancel: cancel, wake: make(chan struct{}, 1), batch: newBatch(),
 	}
 	w.done.Go(func() { w.run(ctx) })
 	return w, nil
@@ -293,12 +296,12 @@ func (w *watcher) load(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	w.known = newKnown()
+	w.known = live.Set[[16]byte]{}
 	for base, err := range w.source.store.Baselines(ctx, w.stream()) {
 		if err != nil {
 			return err
 		}
-		w.known.set(base.UID, mark{digest: base.Digest})
+		w.known.Set(base.UID, base.Digest)
 	}
 	w.row = streams[w.stream()]
 	w.row.Name = w.stream()
@@ -390,7 +393,7 @@ func (w *watcher) listObjects(ctx context.Context, opts metav1.ListOptions, quie
 	if err := w.flush(ctx); err != nil {
 		return 0, false, err
 	}
-	w.known.beginList()
+	w.known.BeginList()
 	position, renewed, err = w.client.list(ctx, opts, func(raw []byte) error { return w.observe(ctx, raw, quiet) })
 	if err != nil {
 		return 0, false, err
@@ -398,7 +401,7 @@ func (w *watcher) listObjects(ctx context.Context, opts metav1.ListOptions, quie
 	if err := w.flush(ctx); err != nil {
 		return 0, false, err
 	}
-	for _, uid := range w.known.unlisted() {
+	for uid := range w.known.Unlisted() {
 		if quiet {
 			w.batch.remove(uid, w.source.clock.Now())
 			err = w.flushFull(ctx)
