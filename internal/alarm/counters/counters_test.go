@@ -40,7 +40,7 @@ func newCounted(t *testing.T) *counted {
 func (c *counted) count(change outbox.StatusCounts) {
 	c.t.Helper()
 	c.position++
-	must(c.t, c.Commit(c.t.Context(), outbox.Batch{Position: c.position, Status: map[string]outbox.StatusCounts{web: change}}))
+	must(c.t, c.Commit(c.t.Context(), outbox.Change{Events: &outbox.EventStep{Position: c.position}, Status: map[string]outbox.StatusCounts{web: change}}))
 }
 
 // apply writes the status of the object with a UID. The cache is old: it has only zeros.

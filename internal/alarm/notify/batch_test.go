@@ -375,7 +375,7 @@ func (l *large) SendBatch(_ context.Context, _ string, messages []notify.BatchMe
 
 func TestAMessageThatCannotBeReadIsNoPartOfABatch(t *testing.T) {
 	inBubble(t, func(t *testing.T, store *outbox.Store, h *harness) {
-		batch := outbox.Batch{Position: 1}
+		batch := outbox.Change{Events: &outbox.EventStep{Position: 1}}
 		for i := range 6 {
 			e := entry(t, ops, i, 1)
 			if i == 3 {

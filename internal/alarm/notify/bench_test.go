@@ -138,7 +138,7 @@ func BenchmarkIncidentBehindRepeats(b *testing.B) {
 // commitRepeats stores messages about four objects in turns, and then one about a new object.
 func commitRepeats(b *testing.B, store *outbox.Store, repeats int) {
 	b.Helper()
-	batch := outbox.Batch{Position: 1}
+	batch := outbox.Change{Events: &outbox.EventStep{Position: 1}}
 	for i := range repeats + 1 {
 		about := i % 4
 		if i == repeats {

@@ -34,9 +34,9 @@ func byTeam(n notify.Notifier) notify.Receiver {
 // commitForTeams stores the messages first to first+n-1, for each team in turn.
 func commitForTeams(t testing.TB, store *outbox.Store, first, n int, teams ...string) {
 	t.Helper()
-	batch := outbox.Batch{Position: store.State().Position + 1}
+	batch := outbox.Change{Events: &outbox.EventStep{Position: store.State().Position + 1}}
 	for i := range n {
-		e := entry(t, ops, first+i, batch.Position)
+		e := entry(t, ops, first+i, batch.Events.Position)
 		var m message.Message
 		if err := json.Unmarshal(e.Payload, &m); err != nil {
 			t.Fatal(err)

@@ -160,7 +160,7 @@ func TestAMessageWaitsForEachOfItsLimits(t *testing.T) {
 func TestAMessageThatResolvesItsGroupIsNoPartOfADigest(t *testing.T) {
 	inBubble(t, func(t *testing.T, store *outbox.Store, h *harness) {
 		n := &fake{}
-		batch := outbox.Batch{Position: 1}
+		batch := outbox.Change{Events: &outbox.EventStep{Position: 1}}
 		for i := range 6 {
 			e := entry(t, ops, i, 1)
 			e.Payload = fmt.Appendf(nil, `{"count":1,"title":"m-%d","events":[],"group":{"key":"g-%d","resolved":%t}}`, i, i, i == 3)
@@ -199,7 +199,7 @@ func TestADigestOfAFloodIsOneBoundedMessage(t *testing.T) {
 		store := openOutbox(t, dir)
 		const flood = 20_000
 		var payload = strings.Repeat("n", 500)
-		batch := outbox.Batch{Position: 1}
+		batch := outbox.Change{Events: &outbox.EventStep{Position: 1}}
 		for i := range flood {
 			e := entry(t, ops, i, 1)
 			e.Payload = fmt.Appendf(nil, `{"count":1,"title":%q,"events":[{"reason":"BackOff","note":%q,"count":1,"regarding":{"kind":"Pod","name":"p-%d"}}]}`, payload, payload, i)

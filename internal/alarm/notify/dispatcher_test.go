@@ -391,7 +391,7 @@ func TestAnUnreadableEntryIsDroppedAndBlocksNothing(t *testing.T) {
 	inBubble(t, func(t *testing.T, store *outbox.Store, h *harness) {
 		bad := entry(t, ops, 0, 1)
 		bad.Payload = []byte("{")
-		if err := store.Commit(t.Context(), outbox.Batch{Position: 1, Entries: []outbox.Entry{bad, entry(t, ops, 1, 1)}}); err != nil {
+		if err := store.Commit(t.Context(), outbox.Change{Events: &outbox.EventStep{Position: 1}, Entries: []outbox.Entry{bad, entry(t, ops, 1, 1)}}); err != nil {
 			t.Fatal(err)
 		}
 		n := &fake{}
@@ -407,7 +407,7 @@ func TestThousandsOfReceiversEndTheirGoroutines(t *testing.T) {
 	inBubble(t, func(t *testing.T, store *outbox.Store, h *harness) {
 		const receivers = 1000
 		n := &fake{}
-		batch := outbox.Batch{Position: 1}
+		batch := outbox.Change{Events: &outbox.EventStep{Position: 1}}
 		for i := range receivers {
 			key := fmt.Sprintf("AlarmReceiver/ns-%d/team", i)
 			h.Configure(notify.Receiver{Key: key, Notifier: n})

@@ -49,9 +49,9 @@ func openOutbox(t testing.TB, dir string) *outbox.Store {
 // commit stores entries for a receiver, with the names "node-FIRST" to "node-FIRST+N-1".
 func commit(t testing.TB, store *outbox.Store, receiver string, first, n int) {
 	t.Helper()
-	batch := outbox.Batch{Position: store.State().Position + 1}
+	batch := outbox.Change{Events: &outbox.EventStep{Position: store.State().Position + 1}}
 	for i := first; i < first+n; i++ {
-		batch.Entries = append(batch.Entries, entry(t, receiver, i, batch.Position))
+		batch.Entries = append(batch.Entries, entry(t, receiver, i, batch.Events.Position))
 	}
 	if err := store.Commit(t.Context(), batch); err != nil {
 		t.Fatal(err)

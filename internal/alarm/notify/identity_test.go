@@ -68,7 +68,7 @@ func TestMessagesForAReceiverThatIsGoneAreDropped(t *testing.T) {
 		commit(t, store, present, 3, 1)
 		inGroup := entry(t, earlier, 4, store.State().Position+1)
 		inGroup.Member = &outbox.Membership{Group: "slow", At: time.Now(), Wait: time.Hour}
-		if err := store.Commit(t.Context(), outbox.Batch{Position: inGroup.Position, Entries: []outbox.Entry{inGroup}}); err != nil {
+		if err := store.Commit(t.Context(), outbox.Change{Events: &outbox.EventStep{Position: inGroup.Position}, Entries: []outbox.Entry{inGroup}}); err != nil {
 			t.Fatal(err)
 		}
 		after(2 * time.Minute)

@@ -48,10 +48,10 @@ func (n *incidents) Incident(m *message.Message) string {
 // object.
 func incidentsOf(t testing.TB, store *outbox.Store, titles ...string) {
 	t.Helper()
-	batch := outbox.Batch{Position: store.State().Position + 1}
+	batch := outbox.Change{Events: &outbox.EventStep{Position: store.State().Position + 1}}
 	for i, title := range titles {
-		e := entry(t, ops, i, batch.Position)
-		e.Key = fmt.Sprint(batch.Position, " ", i)
+		e := entry(t, ops, i, batch.Events.Position)
+		e.Key = fmt.Sprint(batch.Events.Position, " ", i)
 		e.Subject, _, _ = strings.Cut(strings.TrimSuffix(title, "!"), "/")
 		payload, err := json.Marshal(message.Message{Title: title, Count: 1, Group: &message.Group{Key: title, Resolved: strings.HasSuffix(title, "!")}})
 		if err != nil {

@@ -12,11 +12,11 @@ import (
 // hang configures receivers of a namespace, each with a message, whose requests never end.
 func hang(t *testing.T, store *outbox.Store, h *harness, n *fake, namespace string, receivers int) {
 	t.Helper()
-	batch := outbox.Batch{Position: store.State().Position + 1}
+	batch := outbox.Change{Events: &outbox.EventStep{Position: store.State().Position + 1}}
 	for i := range receivers {
 		key := fmt.Sprintf("AlarmReceiver/%s/r-%d", namespace, i)
 		h.Configure(notify.Receiver{Key: key, Namespace: namespace, Notifier: n})
-		batch.Entries = append(batch.Entries, entry(t, key, i, batch.Position))
+		batch.Entries = append(batch.Entries, entry(t, key, i, batch.Events.Position))
 	}
 	if err := store.Commit(t.Context(), batch); err != nil {
 		t.Fatal(err)

@@ -24,9 +24,9 @@ import (
 // entries are "node-FIRST" and so on.
 func (h *harness) submitAbout(t testing.TB, store *outbox.Store, first int, subjects ...string) {
 	t.Helper()
-	batch := outbox.Batch{Position: store.State().Position + 1}
+	batch := outbox.Change{Events: &outbox.EventStep{Position: store.State().Position + 1}}
 	for i, subject := range subjects {
-		e := entry(t, ops, first+i, batch.Position)
+		e := entry(t, ops, first+i, batch.Events.Position)
 		e.Subject = subject
 		batch.Entries = append(batch.Entries, e)
 	}

@@ -58,9 +58,9 @@ func (f *repeater) repeated() []sent {
 // happen commits and releases a message of each group.
 func (h *harness) happen(t *testing.T, store *outbox.Store, resolve bool, groups ...string) {
 	t.Helper()
-	batch := outbox.Batch{Position: store.State().Position + 1}
+	batch := outbox.Change{Events: &outbox.EventStep{Position: store.State().Position + 1}}
 	for _, group := range groups {
-		e := entry(t, ops, int(batch.Position), batch.Position)
+		e := entry(t, ops, int(batch.Events.Position), batch.Events.Position)
 		e.Key += group
 		e.Member = &outbox.Membership{Group: group, At: clock.RealClock{}.Now().Add(-2 * time.Second), Resolves: resolve}
 		batch.Entries = append(batch.Entries, e)

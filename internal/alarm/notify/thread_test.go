@@ -56,7 +56,7 @@ func commitOfGroups(t testing.TB, store *outbox.Store, receiver string, resolve 
 		position := store.State().Position + 1
 		e := entry(t, receiver, int(position), position)
 		e.Member = &outbox.Membership{Group: group, At: clock.RealClock{}.Now().Add(-time.Hour), Resolves: resolve}
-		if err := store.Commit(t.Context(), outbox.Batch{Position: position, Entries: []outbox.Entry{e}}); err != nil {
+		if err := store.Commit(t.Context(), outbox.Change{Events: &outbox.EventStep{Position: position}, Entries: []outbox.Entry{e}}); err != nil {
 			t.Fatal(err)
 		}
 		_, err := store.Release(t.Context())

@@ -94,30 +94,6 @@ func (tx *tx) putAcknowledgement(ctx context.Context, e *Entry, g *group, conten
 	return held, err
 }
 
-// AcknowledgeGroups puts acknowledgements into force in one transaction. The fields Acknowledged
-// and Notice of each Membership are set. With StateOnly, the receiver gets no notice. Those
-// that are in force, or name no open group, change nothing. The notices are released at their
-// CreatedAt.
-func (s *Store) AcknowledgeGroups(ctx context.Context, notices []Entry) error {
-	return s.addToGroups(ctx, "acknowledge groups", notices)
-}
-
-// addToGroups stores entries that are no occurrences, in one transaction.
-func (s *Store) addToGroups(ctx context.Context, what string, entries []Entry) error {
-	return s.commitMakingSpace(ctx, func() error {
-		return s.writeBounded(ctx, what, func(ctx context.Context, tx *tx) error {
-			state, err := tx.state(ctx)
-			if err != nil {
-				return err
-			}
-			for i := range entries {
-				entries[i].Position = state.Position
-			}
-			return tx.insertAll(ctx, entries)
-		})
-	})
-}
-
 // Unacknowledged reports whether a group is open and began by Acknowledgement.Until, but an
 // acknowledgement is not in force for one of its receivers.
 func (s *Store) Unacknowledged(ctx context.Context, id string, a *Acknowledgement) (open bool, err error) {

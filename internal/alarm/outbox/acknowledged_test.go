@@ -30,10 +30,10 @@ func resolving(e *Entry) { e.Member.Resolves = true }
 // acknowledge puts an acknowledgement into force. With a notice, the receiver shows it.
 func (g *grouped) acknowledge(a *Acknowledgement, group string, notice bool) {
 	g.t.Helper()
-	must(g.t, g.AcknowledgeGroups(context.Background(), []Entry{{
+	must(g.t, g.Commit(context.Background(), Change{Entries: []Entry{{
 		Receiver: "r", Alarm: "Alarm/shop/rollouts", Key: fmt.Sprint("notice ", a.Token), CreatedAt: g.clock.Now(), Payload: []byte("by ana"),
 		Member: &Membership{Group: group, Acknowledged: a, Notice: true, StateOnly: !notice},
-	}}))
+	}}}))
 }
 
 func (g *grouped) wantSent(want ...string) {

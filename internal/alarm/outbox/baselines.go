@@ -161,18 +161,18 @@ func (tx *tx) hasBaselineSpace(namespace string, more, space int64, withData boo
 	return more <= 0 || used+tx.baselineBytes[namespace]+more <= limit
 }
 
-func (tx *tx) putBaselines(ctx context.Context, stream int64, batch *ChangeBatch) error {
-	if len(batch.Put) == 0 {
+func (tx *tx) putBaselines(ctx context.Context, stream int64, step *ObjectStep) error {
+	if len(step.Put) == 0 {
 		return nil
 	}
 	space, err := tx.baselineSpace(ctx)
 	if err != nil {
 		return err
 	}
-	clear(batch.Incomplete) // of an attempt that failed
+	clear(step.Incomplete) // of an attempt that failed
 	shapes, omitted := shapeIDs{ids: map[string]int64{}}, map[string]bool{}
-	for i := range batch.Put {
-		b := &batch.Put[i]
+	for i := range step.Put {
+		b := &step.Put[i]
 		shape, err := tx.shape(ctx, &shapes, b.Shape)
 		if err != nil {
 			return err
@@ -184,8 +184,8 @@ func (tx *tx) putBaselines(ctx context.Context, stream int64, batch *ChangeBatch
 		if !stored {
 			omitted[b.Namespace] = true
 		}
-		if !withData && b.Shape != "" && batch.Incomplete != nil {
-			batch.Incomplete[b.Namespace] = true
+		if !withData && b.Shape != "" && step.Incomplete != nil {
+			step.Incomplete[b.Namespace] = true
 		}
 	}
 	if err := tx.removeShapes(ctx, &shapes); err != nil {

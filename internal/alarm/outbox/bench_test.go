@@ -26,11 +26,7 @@ func BenchmarkCommit(b *testing.B) {
 		b.Run(fmt.Sprintf("entries=%d", size), func(b *testing.B) {
 			s, position := open(b, b.TempDir()), 1
 			for b.Loop() {
-				batch := Batch{
-					Position: uint64(position + size - 1),
-					Entries:  entries("ClusterAlarmReceiver//ops", position, size),
-					Counts:   counts(size),
-				}
+				batch := Change{Events: &EventStep{Position: uint64(position + size - 1), Counts: counts(size)}, Entries: entries("ClusterAlarmReceiver//ops", position, size)}
 				position += size
 				must(b, s.Commit(context.Background(), batch))
 			}
@@ -47,7 +43,7 @@ func BenchmarkDeliver(b *testing.B) {
 			s := open(b, b.TempDir())
 			for position := 1; b.Loop(); position++ {
 				b.StopTimer()
-				batch := Batch{Position: uint64(position)}
+				batch := Change{Events: &EventStep{Position: uint64(position)}}
 				for r := range receivers {
 					batch.Entries = append(batch.Entries, entries(strconv.Itoa(r), position, 1)...)
 				}
@@ -81,7 +77,7 @@ func deliver(s *Store, receiver string) error {
 
 func BenchmarkEachCount(b *testing.B) {
 	s := open(b, b.TempDir())
-	must(b, s.Commit(context.Background(), Batch{Counts: counts(100_000)}))
+	must(b, s.Commit(context.Background(), Change{Events: &EventStep{Counts: counts(100_000)}}))
 	for b.Loop() {
 		must(b, s.EachCount(context.Background(), func(alarm.EventCount) error { return nil }))
 	}
@@ -93,7 +89,7 @@ func BenchmarkDigest(b *testing.B) {
 	for i := 0; b.Loop(); i++ {
 		b.StopTimer()
 		from := i*100_000 + 1
-		must(b, s.Commit(ctx, Batch{Position: uint64(from + 99_999), Entries: entries("r", from, 100_000)}))
+		must(b, s.Commit(ctx, Change{Events: &EventStep{Position: uint64(from + 99_999)}, Entries: entries("r", from, 100_000)}))
 		b.StartTimer()
 		a, err := s.Prepare(ctx, "r", MainLane, 100_000*int64(i+1), "digest", nil)
 		must(b, err)
@@ -108,9 +104,9 @@ func BenchmarkOpen(b *testing.B) {
 	ctx, dir := context.Background(), b.TempDir()
 	s := open(b, dir)
 	for r := range 5_000 {
-		must(b, s.Commit(ctx, Batch{Position: uint64(20*r + 20), Entries: entries(fmt.Sprintf("AlarmReceiver/shop/r%d", r), 20*r+1, 20)}))
+		must(b, s.Commit(ctx, Change{Events: &EventStep{Position: uint64(20*r + 20)}, Entries: entries(fmt.Sprintf("AlarmReceiver/shop/r%d", r), 20*r+1, 20)}))
 	}
-	must(b, s.Commit(ctx, Batch{Position: 100_000, Counts: counts(100_000)}))
+	must(b, s.Commit(ctx, Change{Events: &EventStep{Position: 100_000, Counts: counts(100_000)}}))
 	must(b, s.Close())
 	for b.Loop() {
 		s, err := Open(ctx, dir)

@@ -12,10 +12,32 @@ import (
 	"github.com/bongsu-io/bongsu/internal/alarm"
 )
 
-// Batch is what one batch of Events changes.
-type Batch struct {
-	// Position is the position after the batch. Without a History, it is never before the
-	// position of the last batch.
+// Change is what one decision changes.
+type Change struct {
+	// Events moves the stream of Events, and Objects that of a resource. If both are nil, no stream
+	// moves.
+	Events  *EventStep
+	Objects *ObjectStep
+	// Stream names the stream that the positions of Entries belong to, if Objects is nil. It is empty
+	// for Events.
+	Stream string
+	// Entries are new messages. Their IDs are ignored. Those without a position get that of Events.
+	// Messages of occurrences whose position has passed are sent after those of all Events that
+	// are read.
+	Entries []Entry
+	// Windows replace the earlier windows of the same IDs.
+	Windows []Window
+	// Parked are occurrences that cannot be evaluated yet. Unparked no longer wait.
+	Parked, Unparked []Parked
+	// Lasting are changes of states. Their space must be checked before.
+	Lasting LastingChanges
+	// Status changes the counts of alarms and receivers.
+	Status map[string]StatusCounts
+}
+
+// EventStep moves the stream of Events.
+type EventStep struct {
+	// Position is the position after the step. Without a History, it is never before the last one.
 	Position uint64
 	// Time is kept for the event source, with microseconds, in UTC.
 	Time time.Time
@@ -25,21 +47,13 @@ type Batch struct {
 	History string
 	// Since is State.Since of the new history. It is ignored if History is empty.
 	Since time.Time
-	// Entries are new messages. Their IDs are ignored.
-	Entries []Entry
 	// Counts replace the earlier counts of the same Events.
 	Counts []alarm.EventCount
-	// CountsKnown is true if the counts of all live Events are known after this batch.
+	// CountsKnown is true if the counts of all live Events are known after this step.
 	CountsKnown bool
 	// Forget names Events whose counts are no longer needed.
 	Forget []string
-	// Windows replace the earlier windows of the same IDs.
-	Windows []Window
-	// Parked are occurrences that cannot be evaluated yet.
-	Parked []Parked
-	// Status changes the counts of alarms and receivers.
-	Status map[string]StatusCounts
-	// Oldest and Newest are the times of the first and the last occurrence of the batch,
+	// Oldest and Newest are the times of the first and the last occurrence of the step,
 	// zero if there is none. Windows that ended before Oldest are removed.
 	Oldest, Newest time.Time
 }
@@ -54,17 +68,15 @@ func (s *Store) BeginDecision(ctx context.Context) (done func(), err error) {
 	return func() { s.deciding.Release(1) }, nil
 }
 
-// Commit stores a batch in one transaction. If it fails, nothing changes: with ErrBackwards
-// for a position before the committed one, with ErrFull if there is no space. An entry is
+// Commit stores a change in one transaction. If it fails, nothing changes: with ErrBackwards
+// for a position of Events before the committed one, with ErrFull if there is no space. An entry is
 // ignored if its receiver already has one with the same key. If the file is full, Commit
 // makes space and tries again. It removes entries of past digests, then windows and groups
 // that ended by the clock, then the counts of Events.
-func (s *Store) Commit(ctx context.Context, batch Batch) error {
-	return s.commitMakingSpace(ctx, func() error { return s.commit(ctx, batch) })
-}
-
-// commitMakingSpace repeats a commit after it made space in a file that is full.
-func (s *Store) commitMakingSpace(ctx context.Context, commit func() error) error {
+func (s *Store) Commit(ctx context.Context, c Change) error {
+	commit := func() error {
+		return s.writeBounded(ctx, "commit a decision", func(ctx context.Context, tx *tx) error { return tx.commit(ctx, &c, s.clock.Now()) })
+	}
 	err := commit()
 	for _, makeRoom := range []func(context.Context) bool{s.makeRoom, s.forgetEnded, s.forgetAllCounts} {
 		if errors.Is(err, ErrFull) && makeRoom(ctx) {
@@ -72,6 +84,45 @@ func (s *Store) commitMakingSpace(ctx context.Context, commit func() error) erro
 		}
 	}
 	return err
+}
+
+// commit stores a change. Entries use space before the baselines, which can do without.
+func (tx *tx) commit(ctx context.Context, c *Change, now time.Time) error {
+	late, inOrder, err := tx.splitLate(ctx, c)
+	if err != nil {
+		return err
+	}
+	for _, do := range []func() error{
+		func() error { return tx.unpark(ctx, c.Unparked) },
+		func() error { return tx.advance(ctx, c.Events) },
+		func() error { return tx.insertLate(ctx, late) },
+		func() error { return tx.insertAll(ctx, inOrder) },
+		func() error { return tx.park(ctx, c.Parked) },
+		func() error { return tx.putWindows(ctx, c.Windows) },
+		func() error { return tx.countAll(ctx, c.Status) },
+		func() error { return tx.changeLasting(ctx, c.Lasting) },
+		func() error { return tx.putObjects(ctx, c.Objects) },
+		func() error { return tx.putEvents(ctx, c.Events, now) },
+	} {
+		if err := do(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// putEvents stores the counts of a step, and removes what ended before it.
+func (tx *tx) putEvents(ctx context.Context, step *EventStep, now time.Time) error {
+	if step == nil {
+		return nil
+	}
+	if err := tx.putCounts(ctx, step.Counts); err != nil {
+		return err
+	}
+	if err := tx.forgetEndedBefore(ctx, step.Oldest, now); err != nil {
+		return err
+	}
+	return tx.forgetCounts(ctx, step.Forget)
 }
 
 // forgetEnded removes the windows and groups that ended by the clock, and reports whether
@@ -150,70 +201,35 @@ func (s *Store) forgetAllCounts(ctx context.Context) (forgot bool) {
 	return forgot && err == nil
 }
 
-func (s *Store) commit(ctx context.Context, batch Batch) error {
-	return s.writeBounded(ctx, "commit a batch", func(ctx context.Context, tx *tx) error {
-		if err := tx.advanceWithEntries(ctx, &batch); err != nil {
-			return err
-		}
-		if err := tx.park(ctx, batch.Parked); err != nil {
-			return err
-		}
-		if err := tx.putCounts(ctx, batch.Counts); err != nil {
-			return err
-		}
-		if err := tx.putWindows(ctx, batch.Windows); err != nil {
-			return err
-		}
-		if err := tx.countAll(ctx, batch.Status); err != nil {
-			return err
-		}
-		if err := tx.forgetEndedBefore(ctx, batch.Oldest, s.clock.Now()); err != nil {
-			return err
-		}
-		return tx.forgetCounts(ctx, batch.Forget)
-	})
-}
-
-// advanceWithEntries moves the position and stores the entries.
-func (tx *tx) advanceWithEntries(ctx context.Context, batch *Batch) error {
-	late, others, err := tx.splitLate(ctx, batch)
-	if err != nil {
-		return err
+// advance moves the position of Events.
+func (tx *tx) advance(ctx context.Context, step *EventStep) error {
+	if step == nil {
+		return nil
 	}
-	if err := tx.advance(ctx, batch); err != nil {
-		return err
-	}
-	if err := tx.insertLate(ctx, late); err != nil {
-		return err
-	}
-	return tx.insertAll(ctx, others)
-}
-
-func (tx *tx) advance(ctx context.Context, batch *Batch) error {
 	state, err := tx.state(ctx)
 	if err != nil {
 		return err
 	}
-	if batch.Position < state.Position && batch.History == "" {
-		return fmt.Errorf("%w: %d is before %d", ErrBackwards, batch.Position, state.Position)
+	if step.Position < state.Position && step.History == "" {
+		return fmt.Errorf("%w: %d is before %d", ErrBackwards, step.Position, state.Position)
 	}
-	if batch.History != "" {
-		state.History, state.Since, state.Delivered = batch.History, batch.Since.UTC().Truncate(time.Microsecond), DeliveredOffsets{}
+	if step.History != "" {
+		state.History, state.Since, state.Delivered = step.History, step.Since.UTC().Truncate(time.Microsecond), DeliveredOffsets{}
 		if err := tx.lowerPositions(ctx); err != nil {
 			return err
 		}
 	}
 	if state.Position == 0 { // entries of changes can be older than the first position
-		if err := tx.raiseLate(ctx, DeliveredOffsets{Default: batch.Position}); err != nil {
+		if err := tx.raiseLate(ctx, DeliveredOffsets{Default: step.Position}); err != nil {
 			return err
 		}
 	}
-	if state.Delivered.passedBy(batch.Position) {
+	if state.Delivered.passedBy(step.Position) {
 		state.Delivered = DeliveredOffsets{}
 	}
-	state.Position, state.Time, state.CountsKnown = batch.Position, batch.Time, batch.CountsKnown && !tx.countsForgotten
-	if batch.Newest.After(state.Newest) {
-		state.Newest = batch.Newest.UTC().Truncate(time.Microsecond)
+	state.Position, state.Time, state.CountsKnown = step.Position, step.Time, step.CountsKnown && !tx.countsForgotten
+	if step.Newest.After(state.Newest) {
+		state.Newest = step.Newest.UTC().Truncate(time.Microsecond)
 	}
 	return tx.setState(ctx, state)
 }
@@ -330,7 +346,7 @@ type Window struct {
 	Alarm string
 	// Budget names the space that the window uses: see [Store.StateUsage].
 	Budget string
-	// Until is the time after which the window can be removed: see Batch.Oldest.
+	// Until is the time after which the window can be removed: see EventStep.Oldest.
 	Until time.Time
 	// State is opaque here. MaxState is the size that it can reach, in bytes.
 	State    []byte

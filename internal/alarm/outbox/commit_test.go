@@ -17,7 +17,7 @@ func TestCommitThatFailsChangesNothing(t *testing.T) {
 	commit(t, s, "r", 1, 3)
 	before := s.Snapshot()
 
-	broken := Batch{Position: 9, Entries: entries("r", 4, 2), Counts: []alarm.EventCount{{UID: "e"}}}
+	broken := Change{Events: &EventStep{Position: 9, Counts: []alarm.EventCount{{UID: "e"}}}, Entries: entries("r", 4, 2)}
 	broken.Entries[1].Position = math.MaxUint64 // larger than SQLite can store
 	if err := s.Commit(ctx, broken); err == nil {
 		t.Fatal("the batch was committed, want an error")
@@ -35,15 +35,15 @@ func TestCommitThatFailsChangesNothing(t *testing.T) {
 
 func TestCommitRefusesToGoBackwards(t *testing.T) {
 	ctx, s := context.Background(), open(t, t.TempDir())
-	must(t, s.Commit(ctx, Batch{Position: 7}))
-	if err := s.Commit(ctx, Batch{Position: 6, Entries: entries("r", 6, 1)}); !errors.Is(err, ErrBackwards) {
+	must(t, s.Commit(ctx, Change{Events: &EventStep{Position: 7}}))
+	if err := s.Commit(ctx, Change{Events: &EventStep{Position: 6}, Entries: entries("r", 6, 1)}); !errors.Is(err, ErrBackwards) {
 		t.Errorf("got %v, want ErrBackwards", err)
 	}
 	if got := s.Snapshot(); got.Position != 7 || len(got.Backlogs) != 0 {
 		t.Errorf("got %+v, want position 7 and no backlog", got)
 	}
 	must(t, s.Replay(ctx, "", 3, DeliveredOffsets{}))
-	must(t, s.Commit(ctx, Batch{Position: 6}))
+	must(t, s.Commit(ctx, Change{Events: &EventStep{Position: 6}}))
 }
 
 const plainUID = "6ba7b810-9dad-11d1-80b4-00c04fd430c8"
@@ -72,7 +72,7 @@ func TestCountsAreReadBackUnchanged(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := open(t, t.TempDir())
 			want := alarm.EventCount{UID: uid, Count: 3, Position: 7}
-			must(t, s.Commit(context.Background(), Batch{Counts: []alarm.EventCount{{UID: uid, Count: 1}, want}}))
+			must(t, s.Commit(context.Background(), Change{Events: &EventStep{Counts: []alarm.EventCount{{UID: uid, Count: 1}, want}}}))
 			var got []alarm.EventCount
 			must(t, s.EachCount(context.Background(), func(c alarm.EventCount) error {
 				got = append(got, c)
@@ -87,7 +87,7 @@ func TestCountsAreReadBackUnchanged(t *testing.T) {
 
 func TestUUIDsAreStoredAs16Bytes(t *testing.T) {
 	ctx, s := context.Background(), open(t, t.TempDir())
-	must(t, s.Commit(ctx, Batch{Counts: []alarm.EventCount{{UID: plainUID}}}))
+	must(t, s.Commit(ctx, Change{Events: &EventStep{Counts: []alarm.EventCount{{UID: plainUID}}}}))
 	var size int
 	must(t, s.readers.QueryRowContext(ctx, `SELECT length(uid) FROM event_count WHERE typeof(uid) = 'blob'`).Scan(&size))
 	if size != 16 {
@@ -97,8 +97,8 @@ func TestUUIDsAreStoredAs16Bytes(t *testing.T) {
 
 func TestForgottenCountsAreRemoved(t *testing.T) {
 	ctx, s := context.Background(), open(t, t.TempDir())
-	must(t, s.Commit(ctx, Batch{Counts: []alarm.EventCount{{UID: plainUID, Count: 1}, {UID: "b", Count: 1}, {UID: "c", Count: 1}}}))
-	must(t, s.Commit(ctx, Batch{Forget: []string{plainUID, "b", "unknown"}}))
+	must(t, s.Commit(ctx, Change{Events: &EventStep{Counts: []alarm.EventCount{{UID: plainUID, Count: 1}, {UID: "b", Count: 1}, {UID: "c", Count: 1}}}}))
+	must(t, s.Commit(ctx, Change{Events: &EventStep{Forget: []string{plainUID, "b", "unknown"}}}))
 	if diff := cmp.Diff(map[string]int64{"c": 1}, allCounts(t, s)); diff != "" {
 		t.Error(diff)
 	}
@@ -119,15 +119,15 @@ func windowAt(id, state string, until time.Time) Window {
 func TestAWindowIsKeptUntilOccurrencesAreAfterItsEnd(t *testing.T) {
 	ctx, dir := context.Background(), t.TempDir()
 	s := open(t, dir)
-	must(t, s.Commit(ctx, Batch{Position: 1, Windows: []Window{windowAt("w", "old", day), windowAt("v", "other", day.Add(time.Hour))}}))
-	must(t, s.Commit(ctx, Batch{Position: 2, Windows: []Window{windowAt("w", "new", day.Add(time.Minute))}, Oldest: day.Add(time.Minute)}))
-	must(t, s.Commit(ctx, Batch{Position: 3}))
+	must(t, s.Commit(ctx, Change{Events: &EventStep{Position: 1}, Windows: []Window{windowAt("w", "old", day), windowAt("v", "other", day.Add(time.Hour))}}))
+	must(t, s.Commit(ctx, Change{Events: &EventStep{Position: 2, Oldest: day.Add(time.Minute)}, Windows: []Window{windowAt("w", "new", day.Add(time.Minute))}}))
+	must(t, s.Commit(ctx, Change{Events: &EventStep{Position: 3}}))
 	must(t, s.Close())
 	s = open(t, dir)
 	if got := window(t, s, "w"); got != "new" {
 		t.Errorf("got %q, want what was committed last", got)
 	}
-	must(t, s.Commit(ctx, Batch{Position: 4, Oldest: day.Add(time.Minute + time.Microsecond)}))
+	must(t, s.Commit(ctx, Change{Events: &EventStep{Position: 4, Oldest: day.Add(time.Minute + time.Microsecond)}}))
 	if got := window(t, s, "w"); got != "" {
 		t.Errorf("got %q after its end", got)
 	}
@@ -138,7 +138,7 @@ func TestAWindowIsKeptUntilOccurrencesAreAfterItsEnd(t *testing.T) {
 
 func TestAFailedCommitStoresNoWindow(t *testing.T) {
 	ctx, s := context.Background(), open(t, t.TempDir())
-	broken := Batch{Position: 9, Windows: []Window{windowAt("w", "half", day)}, Counts: []alarm.EventCount{{UID: "e", Position: math.MaxUint64}}}
+	broken := Change{Events: &EventStep{Position: 9, Counts: []alarm.EventCount{{UID: "e", Position: math.MaxUint64}}}, Windows: []Window{windowAt("w", "half", day)}}
 	if err := s.Commit(ctx, broken); err == nil {
 		t.Fatal("the batch was committed, want an error")
 	}
@@ -149,7 +149,7 @@ func TestAFailedCommitStoresNoWindow(t *testing.T) {
 
 func TestAReplayFromAnotherPositionRemovesWindows(t *testing.T) {
 	ctx, s := context.Background(), open(t, t.TempDir())
-	must(t, s.Commit(ctx, Batch{Position: 9, Windows: []Window{windowAt("w", "state", day)}}))
+	must(t, s.Commit(ctx, Change{Events: &EventStep{Position: 9}, Windows: []Window{windowAt("w", "state", day)}}))
 	must(t, s.Replay(ctx, "", 9, DeliveredOffsets{}))
 	if got := window(t, s, "w"); got != "state" {
 		t.Errorf("got %q where nothing is read again", got)

@@ -50,8 +50,8 @@ func TestAPayloadIsStoredOnce(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			ctx, s := context.Background(), open(t, t.TempDir())
 			large := bytes.Repeat([]byte("x"), 50_000)
-			must(t, s.Commit(ctx, Batch{Position: 2, Entries: slices.Concat(occurrence(1, 16, large, member), occurrence(2, 16, large, member))}))
-			must(t, s.Commit(ctx, Batch{Position: 2, Entries: occurrence(2, 17, large, member)})) // again, with one more receiver
+			must(t, s.Commit(ctx, Change{Events: &EventStep{Position: 2}, Entries: slices.Concat(occurrence(1, 16, large, member), occurrence(2, 16, large, member))}))
+			must(t, s.Commit(ctx, Change{Events: &EventStep{Position: 2}, Entries: occurrence(2, 17, large, member)})) // again, with one more receiver
 			if diff := cmp.Diff([]int64{3, 33, 150_000}, integers(t, s, `SELECT count(*), sum(refs), sum(length(data)) FROM content`, 3)); diff != "" {
 				t.Errorf("contents, their uses, bytes: %s", diff)
 			}
@@ -91,7 +91,7 @@ func TestRemovedEntriesFreeTheirBytes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := open(t, t.TempDir())
-			must(t, s.Commit(ctx, Batch{Position: 2, Entries: slices.Concat(occurrence(1, 2, payload, nil), occurrence(2, 2, payload, grouped))}))
+			must(t, s.Commit(ctx, Change{Events: &EventStep{Position: 2}, Entries: slices.Concat(occurrence(1, 2, payload, nil), occurrence(2, 2, payload, grouped))}))
 			_, err := s.Release(ctx) // the real clock is after the due time
 			must(t, err)
 			alone, inGroup := ContentBytes(occurrence(1, 2, payload, nil)), ContentBytes(occurrence(2, 2, payload, grouped))
@@ -110,7 +110,7 @@ func TestRemovedEntriesFreeTheirBytes(t *testing.T) {
 				t.Errorf("the other receiver needs the contents: %s", diff)
 			}
 			remove(t, s, "r1")
-			must(t, s.Commit(ctx, Batch{Position: 3}))
+			must(t, s.Commit(ctx, Change{Events: &EventStep{Position: 3}}))
 			assertNothingWaits(t, s)
 		})
 	}
@@ -124,7 +124,7 @@ func TestAFullOutboxStillSendsAndAcknowledges(t *testing.T) {
 	commit(t, s, victim, 1, 3)
 	for r := range 1_000_000 {
 		position := int(s.State().Position) + 1
-		err := s.Commit(ctx, Batch{Position: uint64(position), Entries: occurrence(position, 16, bytes.Repeat(payload, 10), nil)})
+		err := s.Commit(ctx, Change{Events: &EventStep{Position: uint64(position)}, Entries: occurrence(position, 16, bytes.Repeat(payload, 10), nil)})
 		if errors.Is(err, ErrFull) {
 			break
 		}
@@ -173,14 +173,14 @@ func assertNothingWaits(t *testing.T, s *Store) {
 func TestAccountsThatAreNotUsedAreDeleted(t *testing.T) {
 	skipIfShort(t)
 	ctx, s := context.Background(), open(t, t.TempDir())
-	must(t, s.Commit(ctx, Batch{Position: 1, Entries: occurrence(1, maxAccounts, payload, nil)}))
+	must(t, s.Commit(ctx, Change{Events: &EventStep{Position: 1}, Entries: occurrence(1, maxAccounts, payload, nil)}))
 	for r := range maxAccounts {
 		if r != 7 {
 			_, err := s.DropReceiver(ctx, fmt.Sprint("r", r))
 			must(t, err)
 		}
 	}
-	must(t, s.Commit(ctx, Batch{Position: 2, Entries: occurrence(2, 1, payload, nil)}))
+	must(t, s.Commit(ctx, Change{Events: &EventStep{Position: 2}, Entries: occurrence(2, 1, payload, nil)}))
 	if n := integers(t, s, `SELECT count(*) FROM account`, 1)[0]; n != 4 { // all, the budget, r0 and r7
 		t.Errorf("%d accounts are left", n)
 	}
@@ -193,11 +193,11 @@ func TestAccountsThatAreNotUsedAreDeleted(t *testing.T) {
 // An account of a failed commit has no row.
 func TestAFailedCommitLeavesNoAccount(t *testing.T) {
 	ctx, s := context.Background(), open(t, t.TempDir())
-	broken := Batch{Position: 1, Entries: occurrence(1, 2, payload, nil), Counts: []alarm.EventCount{{UID: "e", Position: math.MaxUint64}}}
+	broken := Change{Events: &EventStep{Position: 1, Counts: []alarm.EventCount{{UID: "e", Position: math.MaxUint64}}}, Entries: occurrence(1, 2, payload, nil)}
 	if err := s.Commit(ctx, broken); err == nil {
 		t.Fatal("the batch was committed, want an error")
 	}
-	must(t, s.Commit(ctx, Batch{Position: 1, Entries: occurrence(1, 2, payload, nil)}))
+	must(t, s.Commit(ctx, Change{Events: &EventStep{Position: 1}, Entries: occurrence(1, 2, payload, nil)}))
 	if u, err := s.Usage(ctx, "Alarm/shop/", "r1"); err != nil || u.Budget != ContentBytes(occurrence(1, 2, payload, nil)) || u.Receiver != u.Budget {
 		t.Errorf("%+v, %v", u, err)
 	}
@@ -211,19 +211,19 @@ func TestCountsThatFillTheFileAreForgotten(t *testing.T) {
 	s := open(t, dir, WithMaxBytes(limit))
 	for s.State().CountsKnown || s.State().Position == 0 {
 		position := s.State().Position + 1
-		must(t, s.Commit(ctx, Batch{Position: position, Counts: counts(5_000), CountsKnown: true, Entries: entries("r", int(position), 1)}))
+		must(t, s.Commit(ctx, Change{Events: &EventStep{Position: position, Counts: counts(5_000), CountsKnown: true}, Entries: entries("r", int(position), 1)}))
 		if position > 1_000 {
 			t.Fatal("the file is never full")
 		}
 	}
-	must(t, s.Commit(ctx, Batch{Position: 2_000, Counts: counts(1), CountsKnown: true}))
+	must(t, s.Commit(ctx, Change{Events: &EventStep{Position: 2_000, Counts: counts(1), CountsKnown: true}}))
 	if s.State().CountsKnown {
 		t.Error("the counts are incomplete, want them not to be known")
 	}
 	must(t, deliver(s, "r"))
 	must(t, s.Close())
 	s = open(t, dir, WithMaxBytes(limit))
-	must(t, s.Commit(ctx, Batch{Position: 2_001, Counts: counts(2), CountsKnown: true}))
+	must(t, s.Commit(ctx, Change{Events: &EventStep{Position: 2_001, Counts: counts(2), CountsKnown: true}}))
 	if !s.State().CountsKnown {
 		t.Error("a process that has read all counts cannot store that they are known")
 	}
@@ -250,7 +250,7 @@ func TestBytesAreNotUnderestimated(t *testing.T) {
 						all[i].Alarm = "Alarm/" + strings.Repeat("n", length) + "/" + strings.Repeat("a", length)
 						all[i].Key = fmt.Sprintf("%032d", position)
 					}
-					must(t, s.Commit(ctx, Batch{Position: uint64(position + 1), Entries: all}))
+					must(t, s.Commit(ctx, Change{Events: &EventStep{Position: uint64(position + 1)}, Entries: all}))
 				}
 				_, err = s.Release(ctx)
 				must(t, err)
@@ -284,7 +284,7 @@ func TestBytesOfGroupsAndWindowsAreNotUnderestimated(t *testing.T) {
 			must(t, err)
 			alarm, budget := "Alarm/"+strings.Repeat("n", 60)+"/"+strings.Repeat("a", tc.length), "Alarm/"+strings.Repeat("n", 60)+"/"
 			for position := range 60 {
-				batch := Batch{Position: uint64(position + 1), Entries: occurrence(position+1, 8, nil, nil)}
+				batch := Change{Events: &EventStep{Position: uint64(position + 1)}, Entries: occurrence(position+1, 8, nil, nil)}
 				id := fmt.Sprintf("%x", sha256.Sum256([]byte(fmt.Sprint(position))))[:32]
 				newest = newest.Add(time.Minute)
 				for i := range batch.Entries {
@@ -313,8 +313,8 @@ func TestBytesOfGroupsAndWindowsAreNotUnderestimated(t *testing.T) {
 			if again, _ := s.StateUsage(budget); again != counted {
 				t.Errorf("after a restart %d bytes are counted, want %d", again, counted)
 			}
-			must(t, s.Commit(ctx, Batch{Position: 1_000, Oldest: newest.Add(2 * GroupLife)}))
-			must(t, s.Commit(ctx, Batch{Position: 1_000, Oldest: newest.Add(2 * GroupLife)}))
+			must(t, s.Commit(ctx, Change{Events: &EventStep{Position: 1_000, Oldest: newest.Add(2 * GroupLife)}}))
+			must(t, s.Commit(ctx, Change{Events: &EventStep{Position: 1_000, Oldest: newest.Add(2 * GroupLife)}}))
 			if left, _ := s.StateUsage(budget); left != 0 || s.memory.stateSum != 0 {
 				t.Errorf("%d bytes are counted after all ended", left)
 			}
@@ -332,7 +332,7 @@ func TestWhatIsNotAMessageHasSpaceOfItsOwn(t *testing.T) {
 		}
 		e := entries("r", position, 1)
 		e[0].Payload = make([]byte, min(1<<20, max(1, int(u.Free)-400)))
-		must(t, s.Commit(ctx, Batch{Position: uint64(position), Entries: e}))
+		must(t, s.Commit(ctx, Change{Events: &EventStep{Position: uint64(position)}, Entries: e}))
 	}
 	if used, err := s.Used(ctx); err != nil || used > 45<<20 {
 		t.Errorf("messages use %d bytes of 64 MiB, %v", used, err)

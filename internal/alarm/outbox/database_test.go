@@ -115,7 +115,7 @@ func fill(t *testing.T, s *Store) {
 	for {
 		before := s.Snapshot()
 		from := int(before.Position) + 1
-		err := s.Commit(context.Background(), Batch{Position: before.Position + 10, Entries: entries("r", from, 10)})
+		err := s.Commit(context.Background(), Change{Events: &EventStep{Position: before.Position + 10}, Entries: entries("r", from, 10)})
 		if err == nil {
 			continue
 		}

@@ -49,7 +49,7 @@ func TestPrepareWithoutEntriesFails(t *testing.T) {
 
 func TestAcknowledgeRemovesOnlyTheEntriesOfTheMessage(t *testing.T) {
 	ctx, s := context.Background(), open(t, t.TempDir())
-	batch := Batch{Position: 3, Entries: entries("r", 1, 3)}
+	batch := Change{Events: &EventStep{Position: 3}, Entries: entries("r", 1, 3)}
 	batch.Entries[0].Alarm, batch.Entries[0].Count = "Alarm/shop/other", 7
 	must(t, s.Commit(ctx, batch))
 	a := prepare(t, s, "r", 3)

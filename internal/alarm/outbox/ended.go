@@ -37,8 +37,3 @@ func (s *Store) UnresolvedGroups(ctx context.Context, alarmUID string, limit int
 		return err
 	}))
 }
-
-// EndGroups stores entries that resolve groups, for another reason than an occurrence.
-func (s *Store) EndGroups(ctx context.Context, ends []Entry) error {
-	return s.addToGroups(ctx, "end groups", ends)
-}

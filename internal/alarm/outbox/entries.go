@@ -27,7 +27,7 @@ type Entry struct {
 	Subject string
 	// Position is the resourceVersion of the occurrence.
 	Position uint64
-	// Stream is the stream that Position belongs to, empty for Events. CommitChanges sets it.
+	// Stream is the stream that Position belongs to, empty for Events. Commit sets it: see Change.Stream.
 	Stream string
 	// Count is the number of occurrences in the entry.
 	Count int64

@@ -14,7 +14,7 @@ func TestPendingReturnsEntriesOldestFirst(t *testing.T) {
 		ID: 1, Receiver: "r", Alarm: "a", Key: "k", Position: 5, Count: 2,
 		CreatedAt: day.Add(time.Microsecond), Payload: []byte("payload"),
 	}
-	must(t, s.Commit(ctx, Batch{Position: 5, Entries: []Entry{want}}))
+	must(t, s.Commit(ctx, Change{Events: &EventStep{Position: 5}, Entries: []Entry{want}}))
 	commit(t, s, "r", 6, 3)
 	commit(t, s, "other", 9, 1)
 
@@ -50,7 +50,7 @@ func TestAnEntryWithAnExistingKeyIsIgnored(t *testing.T) {
 
 func TestDropOlderThanStopsAtTheFirstYoungEntryAndKeepsPreparedOnes(t *testing.T) {
 	ctx, s := context.Background(), open(t, t.TempDir())
-	batch := Batch{Position: 5, Entries: entries("r", 1, 5)}
+	batch := Change{Events: &EventStep{Position: 5}, Entries: entries("r", 1, 5)}
 	for i := range batch.Entries {
 		batch.Entries[i].CreatedAt = day.Add(time.Duration(i) * time.Hour)
 	}

@@ -52,7 +52,7 @@ func (g *grouped) at(seconds int) { g.clock.SetTime(day.Add(time.Duration(second
 func (g *grouped) occur(seconds int, change func(*Entry), groups ...string) {
 	g.t.Helper()
 	g.position++
-	batch := Batch{Position: g.position}
+	batch := Change{Events: &EventStep{Position: g.position}}
 	for _, name := range groups {
 		e := entries("r", int(g.position), 1)[0]
 		e.Key += name
@@ -62,7 +62,7 @@ func (g *grouped) occur(seconds int, change func(*Entry), groups ...string) {
 		}
 		batch.Entries = append(batch.Entries, e)
 	}
-	batch.Oldest = batch.Entries[0].Member.At
+	batch.Events.Oldest = batch.Entries[0].Member.At
 	must(g.t, g.Commit(context.Background(), batch))
 }
 
@@ -338,7 +338,7 @@ func (g *grouped) occurQuiet(seconds int, change func(*Entry), name string) {
 			change(part)
 		}
 	}
-	must(g.t, g.Commit(context.Background(), Batch{Position: g.position, Oldest: e.Member.At, Entries: []Entry{e, end}}))
+	must(g.t, g.Commit(context.Background(), Change{Events: &EventStep{Position: g.position, Oldest: e.Member.At}, Entries: []Entry{e, end}}))
 }
 
 func TestAGroupIsResolvedAfterItWasQuiet(t *testing.T) {
@@ -412,7 +412,7 @@ func TestAnEndWaitsForParkedOccurrences(t *testing.T) {
 	parked := Parked{Key: "k", Alarm: "uid", Object: "o", Namespace: "shop", Budget: "Alarm/shop/", Position: 2, Receivers: map[string]string{}, Data: []byte("{}")}
 	other := parked
 	other.Key, other.Budget = "other", "Alarm/other/"
-	must(t, g.Commit(t.Context(), Batch{Position: 2, Parked: []Parked{parked, other}}))
+	must(t, g.Commit(t.Context(), Change{Events: &EventStep{Position: 2}, Parked: []Parked{parked, other}}))
 	g.at(1000)
 	g.ReadUpTo(g.clock.Now())
 	if early := g.releaseDue(); early != nil {
@@ -423,7 +423,7 @@ func TestAnEndWaitsForParkedOccurrences(t *testing.T) {
 	}
 	rows, err := g.Parked(t.Context(), "shop", "o", 1)
 	must(t, err)
-	must(t, g.Decide(t.Context(), Decision{Parked: rows}))
+	must(t, g.Commit(t.Context(), Change{Unparked: rows}))
 	if diff := cmp.Diff([]string{"a: 0 of 1 since 0s, first false, resolved true"}, g.releaseDue()); diff != "" {
 		t.Error(diff)
 	}
@@ -692,10 +692,10 @@ func TestHeldKeysAreThoseOfAllOtherReceivers(t *testing.T) {
 
 // fillWithState commits groups and windows, without a message, until there is no space. It
 // returns the batch that failed.
-func fillWithState(t *testing.T, s *Store) Batch {
+func fillWithState(t *testing.T, s *Store) Change {
 	t.Helper()
 	for from := 1; ; from += 100 {
-		batch := Batch{Position: uint64(from + 99), Entries: entries("r", from, 100), Oldest: day}
+		batch := Change{Events: &EventStep{Position: uint64(from + 99), Oldest: day}, Entries: entries("r", from, 100)}
 		for i := range batch.Entries {
 			id := fmt.Sprintf("%032d", from+i)
 			batch.Entries[i].Member = &Membership{Group: id, At: day, StateOnly: true}

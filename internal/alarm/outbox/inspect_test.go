@@ -34,7 +34,7 @@ func TestInspectShowsWaitingEntriesAndTheirState(t *testing.T) {
 	prepare(t, s, "r", 1)
 	member := entries("r", 4, 1)
 	member[0].Member = &Membership{Group: "g", At: day, Wait: 5 * time.Second}
-	must(t, s.Commit(ctx, Batch{Position: 4, Entries: member}))
+	must(t, s.Commit(ctx, Change{Events: &EventStep{Position: 4}, Entries: member}))
 	commit(t, s, "another", 5, 1)
 
 	got := inspectReceiver(t, dir, "r", 0)

@@ -20,7 +20,7 @@ func TestALongLaneIsMovedInChunks(t *testing.T) {
 				all[i].Subject = "object"
 			}
 			all[1].Subject = "other"
-			must(t, s.Commit(t.Context(), Batch{Position: n, Entries: all}))
+			must(t, s.Commit(t.Context(), Change{Events: &EventStep{Position: n}, Entries: all}))
 			a := prepare(t, s, "r", 1)
 			if crash {
 				var done bool
@@ -69,7 +69,7 @@ func TestOneMessageOfABatchIsDroppedInOneTransaction(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			s := open(t, dir)
-			must(t, s.Commit(t.Context(), Batch{Position: 4, Entries: append(of("r", 1, 4), of("other", 1, 1)...), Status: map[string]StatusCounts{shopWeb: {Matched: 5}}}))
+			must(t, s.Commit(t.Context(), Change{Events: &EventStep{Position: 4}, Entries: append(of("r", 1, 4), of("other", 1, 1)...), Status: map[string]StatusCounts{shopWeb: {Matched: 5}}}))
 			a, err := s.PrepareBatch(t.Context(), "r", 3, "key", []byte("body"))
 			must(t, err)
 			counts, err := s.DropFromBatch(t.Context(), a, tc.key)

@@ -37,29 +37,6 @@ type LastingChanges struct {
 	Delete []LastingKey
 }
 
-// LastingBatch is what the evaluation of states changes if no object changed.
-type LastingBatch struct {
-	LastingChanges
-	// Stream, Entries, Windows and Status are as in a ChangeBatch.
-	Stream  string
-	Entries []Entry
-	Windows []Window
-	Status  map[string]StatusCounts
-}
-
-// CommitLasting stores the results of an evaluation in one transaction. It fails as CommitChanges
-// does.
-func (s *Store) CommitLasting(ctx context.Context, batch LastingBatch) error {
-	return s.commitMakingSpace(ctx, func() error {
-		return s.writeBounded(ctx, "commit states", func(ctx context.Context, tx *tx) error {
-			if err := tx.insertOfStream(ctx, batch.Stream, batch.Entries, batch.Windows, batch.Status); err != nil {
-				return err
-			}
-			return tx.changeLasting(ctx, batch.LastingChanges)
-		})
-	})
-}
-
 func (tx *tx) changeLasting(ctx context.Context, changes LastingChanges) error {
 	for _, key := range changes.Delete {
 		if err := tx.deleteLasting(ctx, key); err != nil {

@@ -23,9 +23,7 @@ func TestStatesAreStoredInTheTransactionOfThePosition(t *testing.T) {
 	due := time.Unix(1_800_000_300, 0).UTC()
 	pending, reported := lastingState("a", due), lastingState("b", time.Time{})
 	reported.Group = "g"
-	must(t, s.CommitChanges(t.Context(), ChangeBatch{
-		Stream: Stream{Name: "pods", Position: 7}, Lasting: LastingChanges{Put: []Lasting{pending, reported}},
-	}))
+	must(t, s.Commit(t.Context(), Change{Objects: &ObjectStep{Stream: Stream{Name: "pods", Position: 7}}, Lasting: LastingChanges{Put: []Lasting{pending, reported}}}))
 	must(t, s.Close())
 	s = open(t, dir)
 	for uid, want := range map[string]Lasting{"a": pending, "b": reported} {
@@ -48,7 +46,7 @@ func TestStatesAreStoredInTheTransactionOfThePosition(t *testing.T) {
 	if n, err := s.LastingInGroup(t.Context(), "g"); n != 1 || err != nil {
 		t.Errorf("%d states in the group, %v", n, err)
 	}
-	must(t, s.CommitLasting(t.Context(), LastingBatch{Stream: "pods", LastingChanges: LastingChanges{Delete: []LastingKey{pending.LastingKey, reported.LastingKey}}}))
+	must(t, s.Commit(t.Context(), Change{Stream: "pods", Lasting: LastingChanges{Delete: []LastingKey{pending.LastingKey, reported.LastingKey}}}))
 	if used, all := s.memory.baselineUsage("shop"); used != 0 || all != 0 || s.memory.lastingSum != 0 {
 		t.Errorf("%d and %d bytes, %d rows remain", used, all, s.memory.lastingSum)
 	}
@@ -91,7 +89,7 @@ func TestOpenStatesAreOfAllNamespaces(t *testing.T) {
 	for i := range 20 {
 		states = append(states, lastingState(fmt.Sprintf("u%02d", i), time.Time{}))
 	}
-	must(t, s.CommitLasting(t.Context(), LastingBatch{Stream: "pods", LastingChanges: LastingChanges{Put: states}}))
+	must(t, s.Commit(t.Context(), Change{Stream: "pods", Lasting: LastingChanges{Put: states}}))
 	found, err := s.OpenLasting(t.Context(), 3)
 	must(t, err)
 	var uids []string
@@ -117,7 +115,7 @@ func TestAGroupStaysOpenWhileAStateOfItLasts(t *testing.T) {
 	}
 	row := lastingState("a", time.Time{})
 	row.Group = "g"
-	must(t, s.CommitLasting(t.Context(), LastingBatch{Stream: "pods", Entries: []Entry{entry("began", at, false)}, LastingChanges: LastingChanges{Put: []Lasting{row}}}))
+	must(t, s.Commit(t.Context(), Change{Stream: "pods", Entries: []Entry{entry("began", at, false)}, Lasting: LastingChanges{Put: []Lasting{row}}}))
 	send := func() {
 		t.Helper()
 		clock.Step(2 * time.Second)
@@ -132,7 +130,7 @@ func TestAGroupStaysOpenWhileAStateOfItLasts(t *testing.T) {
 	if g, err := s.OpenGroup(t.Context(), "g"); !g.Unresolved || err != nil {
 		t.Fatalf("the group is %+v, %v", g, err)
 	}
-	must(t, s.CommitLasting(t.Context(), LastingBatch{Stream: "pods", Entries: []Entry{entry("ended", clock.Now(), true)}, LastingChanges: LastingChanges{Delete: []LastingKey{row.LastingKey}}}))
+	must(t, s.Commit(t.Context(), Change{Stream: "pods", Entries: []Entry{entry("ended", clock.Now(), true)}, Lasting: LastingChanges{Delete: []LastingKey{row.LastingKey}}}))
 	send()
 	clock.Step(5 * time.Hour)
 	s.forgetEnded(t.Context())

@@ -185,35 +185,17 @@ func (s *Store) awaitedBy(ctx context.Context, parked int64) (receivers map[stri
 	})
 }
 
-// Decision is what the evaluation of parked occurrences changes.
-type Decision struct {
-	// Parked are the rows that no longer wait.
-	Parked []Parked
-	// Entries, Windows and Status are as in a Batch.
-	Entries []Entry
-	Windows []Window
-	Status  map[string]StatusCounts
-}
-
-// Decide stores a decision in one transaction. It fails with ErrFull if there is no space.
-func (s *Store) Decide(ctx context.Context, d Decision) error {
-	return s.writeBounded(ctx, "store the decision about parked occurrences", func(ctx context.Context, tx *tx) error {
-		for i := range d.Parked {
-			if err := tx.unpark(ctx, d.Parked[i].ID); err != nil {
-				return err
-			}
-		}
-		if err := tx.insertLate(ctx, d.Entries); err != nil {
+// unpark removes occurrences that no longer wait.
+func (tx *tx) unpark(ctx context.Context, all []Parked) error {
+	for i := range all {
+		if err := tx.deleteParked(ctx, all[i].ID); err != nil {
 			return err
 		}
-		if err := tx.putWindows(ctx, d.Windows); err != nil {
-			return err
-		}
-		return tx.countAll(ctx, d.Status)
-	})
+	}
+	return nil
 }
 
-func (tx *tx) unpark(ctx context.Context, id int64) error {
+func (tx *tx) deleteParked(ctx context.Context, id int64) error {
 	var namespace, budget string
 	var bytes int64
 	err := tx.row(ctx, `DELETE FROM parked WHERE id = ? RETURNING namespace, budget, bytes`, id).Scan(&namespace, &budget, &bytes)
@@ -225,22 +207,28 @@ func (tx *tx) unpark(ctx context.Context, id int64) error {
 	return err
 }
 
-// splitLate divides the entries of a batch. Late are those at or below the delivered offset
-// of their receiver: a replay reads them because they waited at the last leader.
-func (tx *tx) splitLate(ctx context.Context, batch *Batch) (late, others []Entry, err error) {
+// splitLate divides the entries of a change. Late are those whose position has passed. A replay of
+// Events reads those at or below the delivered offset of their receiver, because they waited at the last
+// leader.
+func (tx *tx) splitLate(ctx context.Context, c *Change) (late, inOrder []Entry, err error) {
 	state, err := tx.state(ctx)
-	if err != nil || batch.History != "" {
-		return nil, batch.Entries, err
+	stream := c.Stream
+	if c.Objects != nil {
+		stream = c.Objects.Stream.Name
 	}
-	for i := range batch.Entries {
-		e := &batch.Entries[i]
-		if e.Member == nil && e.Position <= state.Delivered.Offset(e.Receiver) {
-			late = append(late, *e)
+	for _, e := range c.Entries {
+		e.Stream = stream
+		if e.Position == 0 {
+			e.Position = state.Position
+		}
+		isLate := c.Events == nil || c.Events.History == "" && e.Member == nil && e.Position <= state.Delivered.Offset(e.Receiver)
+		if isLate {
+			late = append(late, e)
 		} else {
-			others = append(others, *e)
+			inOrder = append(inOrder, e)
 		}
 	}
-	return late, others, nil
+	return late, inOrder, err
 }
 
 // passed returns the highest position up to which anything was read or delivered.
@@ -426,5 +414,5 @@ func (tx *tx) dropAwaited(ctx context.Context, a awaited) error {
 	if err := tx.row(ctx, `SELECT EXISTS (SELECT 1 FROM awaited WHERE parked = ?)`, a.parked.V).Scan(&left); left || err != nil {
 		return err
 	}
-	return tx.unpark(ctx, a.parked.V)
+	return tx.deleteParked(ctx, a.parked.V)
 }

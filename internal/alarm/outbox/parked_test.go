@@ -25,13 +25,13 @@ func decide(t *testing.T, s *Store, object string) {
 	t.Helper()
 	rows, err := s.Parked(t.Context(), "shop", "shop/Pod/shop/"+object, 10)
 	must(t, err)
-	d := Decision{Parked: rows}
+	d := Change{Unparked: rows}
 	for _, p := range rows {
 		for receiver := range p.Receivers {
 			d.Entries = append(d.Entries, entries(receiver, int(p.Position), 1)...)
 		}
 	}
-	must(t, s.Decide(t.Context(), d))
+	must(t, s.Commit(t.Context(), d))
 }
 
 func awaitedKeys(t *testing.T, s *Store) map[string]Held {
@@ -45,7 +45,7 @@ func TestAParkedOccurrenceIsStoredOnce(t *testing.T) {
 	s := open(t, t.TempDir())
 	again := parkedAt(1, "web")
 	again.Receivers = map[string]string{"other": "1"}
-	must(t, s.Commit(t.Context(), Batch{Position: 1, Parked: []Parked{parkedAt(1, "web"), parkedAt(1, "web"), again}}))
+	must(t, s.Commit(t.Context(), Change{Events: &EventStep{Position: 1}, Parked: []Parked{parkedAt(1, "web"), parkedAt(1, "web"), again}}))
 	if got := s.Size().Parked; got != 1 {
 		t.Errorf("%d occurrences are parked, want 1", got)
 	}
@@ -56,8 +56,8 @@ func TestAParkedOccurrenceIsStoredOnce(t *testing.T) {
 
 func TestADecidedOccurrenceDoesNotLowerTheOffsetOfItsReceiver(t *testing.T) {
 	s := open(t, t.TempDir())
-	must(t, s.Commit(t.Context(), Batch{Position: 1, Parked: []Parked{parkedAt(1, "web")}}))
-	must(t, s.Commit(t.Context(), Batch{Position: 9}))
+	must(t, s.Commit(t.Context(), Change{Events: &EventStep{Position: 1}, Parked: []Parked{parkedAt(1, "web")}}))
+	must(t, s.Commit(t.Context(), Change{Events: &EventStep{Position: 9}}))
 	decide(t, s, "web")
 	if got := s.Backlog("r"); got.Lowest != 10 || s.Size().Parked != 0 {
 		t.Errorf("got %+v and %d parked occurrences, want an entry after position 9", got, s.Size().Parked)
@@ -87,7 +87,7 @@ func TestOccurrencesThatAnotherLeaderDeliveredAreDropped(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := open(t, t.TempDir())
-			must(t, s.Commit(t.Context(), Batch{Position: 9, Parked: []Parked{parkedAt(1, "web")}}))
+			must(t, s.Commit(t.Context(), Change{Events: &EventStep{Position: 9}, Parked: []Parked{parkedAt(1, "web")}}))
 			if tc.decided {
 				decide(t, s, "web")
 			}
@@ -130,7 +130,7 @@ func TestAnEntryThatWaitsAtAnotherLeaderIsKept(t *testing.T) {
 // A receiver with the name of a deleted one must not get what waited for that.
 func TestADeletedReceiverGetsNothingThatWasParked(t *testing.T) {
 	s := open(t, t.TempDir())
-	must(t, s.Commit(t.Context(), Batch{Position: 1, Parked: []Parked{parkedAt(1, "web")}}))
+	must(t, s.Commit(t.Context(), Change{Events: &EventStep{Position: 1}, Parked: []Parked{parkedAt(1, "web")}}))
 	_, err := s.DropReceiver(t.Context(), "r")
 	must(t, err)
 	rows, err := s.Parked(t.Context(), "shop", "shop/Pod/shop/web", 10)
@@ -142,8 +142,8 @@ func TestADeletedReceiverGetsNothingThatWasParked(t *testing.T) {
 
 func TestParkedOccurrencesFollowARestoreOfEtcd(t *testing.T) {
 	s := open(t, t.TempDir())
-	must(t, s.Commit(t.Context(), Batch{Position: 9, Parked: []Parked{parkedAt(9, "web")}}))
-	must(t, s.Commit(t.Context(), Batch{Position: 5, History: "restored"}))
+	must(t, s.Commit(t.Context(), Change{Events: &EventStep{Position: 9}, Parked: []Parked{parkedAt(9, "web")}}))
+	must(t, s.Commit(t.Context(), Change{Events: &EventStep{Position: 5, History: "restored"}}))
 	rows, err := s.Parked(t.Context(), "shop", "shop/Pod/shop/web", 10)
 	must(t, err)
 	if diff := cmp.Diff(map[string]Held{"r": {"9": alarm.ResetPosition}}, awaitedKeys(t, s)); diff != "" || rows[0].Position != alarm.ResetPosition {
@@ -180,7 +180,7 @@ func TestAParkedOccurrenceCountsForWhatItUses(t *testing.T) {
 			counted += p.Bytes()
 			rows = append(rows, p)
 		}
-		must(t, s.Commit(t.Context(), Batch{Position: 1_000, Parked: rows}))
+		must(t, s.Commit(t.Context(), Change{Events: &EventStep{Position: 1_000}, Parked: rows}))
 		after, err := s.Used(t.Context())
 		must(t, err)
 		if used := after - before; used > counted || counted > 3*used {
@@ -202,8 +202,8 @@ func TestTheSpaceOfParkedOccurrencesIsCountedAcrossRestarts(t *testing.T) {
 	for i := range 3 {
 		rows = append(rows, parkedAt(uint64(i+1), fmt.Sprint("web-", i)))
 	}
-	must(t, s.Commit(t.Context(), Batch{Position: 3, Parked: rows}))
-	must(t, s.Decide(t.Context(), Decision{Parked: []Parked{{ID: 2}}}))
+	must(t, s.Commit(t.Context(), Change{Events: &EventStep{Position: 3}, Parked: rows}))
+	must(t, s.Commit(t.Context(), Change{Unparked: []Parked{{ID: 2}}}))
 	want := 2 * rows[0].Bytes()
 	check := func(when string) {
 		t.Helper()
@@ -229,19 +229,19 @@ func TestTheSpaceOfParkedOccurrencesIsCountedAcrossRestarts(t *testing.T) {
 
 func TestALateOccurrenceOfASideLaneKeepsItsPositionInTheCheckpoint(t *testing.T) {
 	s := open(t, t.TempDir())
-	must(t, s.Commit(t.Context(), Batch{Position: 5, Parked: []Parked{parkedAt(5, "web")}}))
+	must(t, s.Commit(t.Context(), Change{Events: &EventStep{Position: 5}, Parked: []Parked{parkedAt(5, "web")}}))
 	e := entries("r", 6, 2)
 	e[0].Subject, e[1].Subject = "web", "other"
-	must(t, s.Commit(t.Context(), Batch{Position: 7, Entries: e}))
+	must(t, s.Commit(t.Context(), Change{Events: &EventStep{Position: 7}, Entries: e}))
 	if moved, err := s.SetAside(t.Context(), prepare(t, s, "r", 1)); !moved || err != nil {
 		t.Fatal(moved, err)
 	}
-	must(t, s.Commit(t.Context(), Batch{Position: 100}))
+	must(t, s.Commit(t.Context(), Change{Events: &EventStep{Position: 100}}))
 	rows, err := s.Parked(t.Context(), "shop", "shop/Pod/shop/web", 10)
 	must(t, err)
 	late := entries("r", 5, 1)[0]
 	late.Subject = "web"
-	must(t, s.Decide(t.Context(), Decision{Parked: rows, Entries: []Entry{late}}))
+	must(t, s.Commit(t.Context(), Change{Unparked: rows, Entries: []Entry{late}}))
 	awaited, err := s.Awaited(t.Context(), nil)
 	must(t, err)
 	if got := awaited["r"][late.Key]; got != 5 {

@@ -14,7 +14,7 @@ func alternating(t *testing.T, s *Store, n int) {
 	for i := range all {
 		all[i].Subject = []string{"a", "b"}[i%2]
 	}
-	must(t, s.Commit(t.Context(), Batch{Position: uint64(n), Entries: all}))
+	must(t, s.Commit(t.Context(), Change{Events: &EventStep{Position: uint64(n)}, Entries: all}))
 }
 
 // pick prepares the messages about "a" among the first ones.
@@ -78,7 +78,7 @@ func TestPendingAboutFindsAMessageAmongTheNext5000(t *testing.T) {
 	for _, i := range []int{0, aboutWindow - 1, aboutWindow} {
 		all[i].Subject = "a"
 	}
-	must(t, s.Commit(t.Context(), Batch{Position: 1, Entries: all}))
+	must(t, s.Commit(t.Context(), Change{Events: &EventStep{Position: 1}, Entries: all}))
 	found, err := s.PendingAbout(t.Context(), "r", 1, 1, 10)
 	must(t, err)
 	if len(found) != 1 || found[0].ID != aboutWindow {

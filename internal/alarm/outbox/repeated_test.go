@@ -254,7 +254,7 @@ func TestCaughtUpAfterAReplayAndAllEarlierEvents(t *testing.T) {
 	if s.CaughtUp(day) {
 		t.Error("during the replay")
 	}
-	must(t, s.Commit(t.Context(), Batch{Position: 10}))
+	must(t, s.Commit(t.Context(), Change{Events: &EventStep{Position: 10}}))
 	if !s.CaughtUp(day) || s.CaughtUp(day.Add(time.Second)) {
 		t.Error("after the replay")
 	}

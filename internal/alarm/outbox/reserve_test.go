@@ -37,7 +37,7 @@ func TestAFullDiskStillSendsAndAcknowledges(t *testing.T) {
 		_, err = s.Acknowledge(ctx, a)
 		must(t, err)
 	}
-	next := Batch{Position: 2_000, Entries: entries("r0", 2_000, 1)}
+	next := Change{Events: &EventStep{Position: 2_000}, Entries: entries("r0", 2_000, 1)}
 	if err := s.Commit(ctx, next); !errors.Is(err, ErrFull) {
 		t.Fatalf("an Event was stored in the space for sending: %v", err)
 	}

@@ -17,7 +17,7 @@ type State struct {
 	Epoch, NextEpoch string
 	// Position is the resourceVersion up to which Events are committed.
 	Position uint64
-	// Time is the last Batch.Time.
+	// Time is the last EventStep.Time.
 	Time time.Time
 	// Newest is the time of the newest occurrence up to Position.
 	Newest time.Time

@@ -41,14 +41,14 @@ func TestStateIsTheSameAfterARestart(t *testing.T) {
 		"moved on in a replay": {
 			change: func(s *Store) error {
 				must(t, s.Replay(ctx, "", 2, delivered))
-				return s.Commit(ctx, Batch{Position: 4, Time: day, CountsKnown: true})
+				return s.Commit(ctx, Change{Events: &EventStep{Position: 4, Time: day, CountsKnown: true}})
 			},
 			want: State{ClusterUID: "cluster", Epoch: "first", Position: 4, Time: day, CountsKnown: true, Delivered: delivered},
 		},
 		"in another history": {
 			change: func(s *Store) error {
 				must(t, s.Replay(ctx, "", 2, delivered))
-				return s.Commit(ctx, Batch{Position: 1, History: "restored", CountsKnown: true})
+				return s.Commit(ctx, Change{Events: &EventStep{Position: 1, History: "restored", CountsKnown: true}})
 			},
 			want: State{ClusterUID: "cluster", Epoch: "first", Position: 1, CountsKnown: true, History: "restored"},
 		},
@@ -74,7 +74,7 @@ func TestStateIsTheSameAfterARestart(t *testing.T) {
 
 func TestAReplayRemovesTheCounts(t *testing.T) {
 	ctx, s := context.Background(), open(t, t.TempDir())
-	must(t, s.Commit(ctx, Batch{Position: 9, CountsKnown: true, Counts: []alarm.EventCount{{UID: "e", Count: 1}}}))
+	must(t, s.Commit(ctx, Change{Events: &EventStep{Position: 9, CountsKnown: true, Counts: []alarm.EventCount{{UID: "e", Count: 1}}}}))
 	must(t, s.Replay(ctx, "", 3, DeliveredOffsets{}))
 	if got := allCounts(t, s); len(got) != 0 || s.State().CountsKnown {
 		t.Errorf("got counts %v and %+v, want none", got, s.State())
@@ -86,7 +86,7 @@ func TestANewHistoryLowersThePositionsOfEntries(t *testing.T) {
 	s := open(t, dir)
 	commit(t, s, "r", 1000, 2)
 	commit(t, s, "other", 2000, 1)
-	must(t, s.Commit(ctx, Batch{Position: 5, History: "restored", Entries: entries("r", 4, 1)}))
+	must(t, s.Commit(ctx, Change{Events: &EventStep{Position: 5, History: "restored"}, Entries: entries("r", 4, 1)}))
 	want := map[string]Backlog{"r": {Entries: 3, Lowest: alarm.ResetPosition}, "other": {Entries: 1, Lowest: alarm.ResetPosition}}
 	if diff := cmp.Diff(want, s.Snapshot().Backlogs); diff != "" {
 		t.Error(diff)
@@ -113,8 +113,8 @@ func TestWhatWaitedAtAResetIsDroppedOnlyIfTheReceiverHasEverything(t *testing.T)
 		t.Run(name, func(t *testing.T) {
 			s := open(t, t.TempDir())
 			commit(t, s, "r", 1000, 1)
-			must(t, s.Commit(t.Context(), Batch{Position: alarm.ResetPosition, History: "restored"}))
-			must(t, s.Commit(t.Context(), Batch{Position: 6, Entries: entries("r", 5, 1)}))
+			must(t, s.Commit(t.Context(), Change{Events: &EventStep{Position: alarm.ResetPosition, History: "restored"}}))
+			must(t, s.Commit(t.Context(), Change{Events: &EventStep{Position: 6}, Entries: entries("r", 5, 1)}))
 			_, err := s.DropDelivered(t.Context(), tc.delivered)
 			must(t, err)
 			if got := s.Backlog("r").Entries; got != tc.want {
@@ -137,7 +137,7 @@ func TestResetRemovesEverything(t *testing.T) {
 	ctx, s := context.Background(), open(t, t.TempDir())
 	must(t, s.Claim(ctx, "epoch"))
 	commit(t, s, "r", 1, 3)
-	must(t, s.Commit(ctx, Batch{Position: 9, Counts: []alarm.EventCount{{UID: "e"}}}))
+	must(t, s.Commit(ctx, Change{Events: &EventStep{Position: 9, Counts: []alarm.EventCount{{UID: "e"}}}}))
 	prepare(t, s, "r", 1)
 
 	must(t, s.Reset(ctx, "cluster", 4))
@@ -165,13 +165,13 @@ func TestSnapshotAgreesWithTheFile(t *testing.T) {
 	actions := []func() error{
 		func() error {
 			now = now.Add(time.Minute)
-			batch := Batch{Position: s.State().Position + 3, Entries: entries(receiver(), int(s.State().Position)+1, 3)}
+			batch := Change{Events: &EventStep{Position: s.State().Position + 3}, Entries: entries(receiver(), int(s.State().Position)+1, 3)}
 			batch.Entries[0].CreatedAt = now
 			return s.Commit(ctx, batch)
 		},
 		func() error { // a replay: some entries exist already
 			position := s.State().Position
-			return s.Commit(ctx, Batch{Position: position, Entries: entries(receiver(), max(1, int(position)-10), 5)})
+			return s.Commit(ctx, Change{Events: &EventStep{Position: position}, Entries: entries(receiver(), max(1, int(position)-10), 5)})
 		},
 		func() error { return ignore(s.Prepare(ctx, receiver(), MainLane, random.Int64N(200), "key", nil)) },
 		func() error {

@@ -35,10 +35,7 @@ func TestWhatEndsIsCountedInTheSameTransaction(t *testing.T) {
 	ctx, dir := context.Background(), t.TempDir()
 	clk := testingclock.NewFakePassiveClock(day.Add(time.Hour))
 	s := open(t, dir, WithClock(clk))
-	must(t, s.Commit(ctx, Batch{
-		Position: 20, Entries: append(of("r", 1, 10), of("deleted", 11, 2)...),
-		Status: map[string]StatusCounts{shopWeb: {Matched: 12, LastMatch: day}, "r": {Matched: 10}},
-	}))
+	must(t, s.Commit(ctx, Change{Events: &EventStep{Position: 20}, Entries: append(of("r", 1, 10), of("deleted", 11, 2)...), Status: map[string]StatusCounts{shopWeb: {Matched: 12, LastMatch: day}, "r": {Matched: 10}}}))
 	_, err := s.Acknowledge(ctx, prepare(t, s, "r", 3)) // delivered
 	must(t, err)
 	refused := prepare(t, s, "r", 2)
@@ -72,7 +69,7 @@ func TestABatchThatFailsCountsNothing(t *testing.T) {
 	ctx, s := context.Background(), open(t, t.TempDir())
 	must(t, s.Confirm(ctx))
 	commit(t, s, "r", 5, 1)
-	if err := s.Commit(ctx, Batch{Position: 1, Status: map[string]StatusCounts{shopWeb: {Matched: 1}}}); err == nil {
+	if err := s.Commit(ctx, Change{Events: &EventStep{Position: 1}, Status: map[string]StatusCounts{shopWeb: {Matched: 1}}}); err == nil {
 		t.Fatal("a batch before the position was committed")
 	}
 	if _, _, ok := s.StatusCounts(shopWeb, ""); ok {
@@ -85,7 +82,7 @@ func TestCountsAreAdoptedOnce(t *testing.T) {
 	s := open(t, dir)
 	must(t, s.Confirm(ctx))
 	must(t, s.AdoptCounts(ctx, shopWeb, "uid", StatusCounts{Matched: 100})) // nothing was counted
-	must(t, s.Commit(ctx, Batch{Position: 1, Status: map[string]StatusCounts{shopWeb: {Matched: 1}}}))
+	must(t, s.Commit(ctx, Change{Events: &EventStep{Position: 1}, Status: map[string]StatusCounts{shopWeb: {Matched: 1}}}))
 	for range 2 {
 		must(t, s.AdoptCounts(ctx, shopWeb, "uid", StatusCounts{Matched: 100}))
 		must(t, s.Close())

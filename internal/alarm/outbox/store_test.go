@@ -52,7 +52,7 @@ func entries(receiver string, from, n int) []Entry {
 // batch.
 func commit(t testing.TB, s *Store, receiver string, from, n int) {
 	t.Helper()
-	batch := Batch{Position: uint64(from + n - 1), Entries: entries(receiver, from, n)}
+	batch := Change{Events: &EventStep{Position: uint64(from + n - 1)}, Entries: entries(receiver, from, n)}
 	must(t, s.Commit(context.Background(), batch))
 }
 
@@ -129,7 +129,7 @@ func TestCallsOfAClosedStoreFail(t *testing.T) {
 	ctx, s := context.Background(), open(t, t.TempDir())
 	must(t, s.Close())
 	calls := map[string]func() error{
-		"write":        func() error { return s.Commit(ctx, Batch{}) },
+		"write":        func() error { return s.Commit(ctx, Change{Events: &EventStep{}}) },
 		"read":         func() error { return second(s.Pending(ctx, "r", MainLane, 0, 1)) },
 		"read one":     func() error { return second(s.Prepared(ctx, "r", MainLane)) },
 		"read counts":  func() error { return s.EachCount(ctx, nil) },
@@ -175,10 +175,7 @@ func victim(dir string) error {
 		for {
 			from := int(s.State().Position) + 1
 			end := from + stretch - 1
-			batch := Batch{
-				Position: uint64(end), Entries: entries("r", from, stretch),
-				Counts: []alarm.EventCount{{UID: plainUID, Count: int64(end)}},
-			}
+			batch := Change{Events: &EventStep{Position: uint64(end), Counts: []alarm.EventCount{{UID: plainUID, Count: int64(end)}}}, Entries: entries("r", from, stretch)}
 			if err := s.Commit(ctx, batch); err != nil {
 				return err
 			}

@@ -25,7 +25,7 @@ type Stream struct {
 	// objects must be listed: as of one of Begins, or as of now if there is none that the API
 	// server still has.
 	Complete bool
-	// Delivered contains the delivered offsets of the last ReplayStreams. CommitChanges removes
+	// Delivered contains the delivered offsets of the last ReplayStreams. Commit removes
 	// them when Position has passed them.
 	Delivered DeliveredOffsets
 	// Omitted are the namespaces with objects for which the baseline had no space. It is unknown
@@ -59,71 +59,35 @@ func (s *Stream) Begins() []uint64 {
 	return slices.Compact(positions)
 }
 
-// ChangeBatch is what one batch of changes of a stream changes.
-type ChangeBatch struct {
+// ObjectStep moves the stream of a resource.
+type ObjectStep struct {
 	// Stream replaces the row of the stream, except Omitted. The position can be an earlier one.
 	Stream Stream
-	// Put replaces the baselines of the same UIDs. Delete contains the UIDs of objects that
-	// do not exist any more.
+	// Put replaces the baselines of the same UIDs. A baseline that has no space is stored without
+	// Data. If the rows of its namespace have no space at all, it is removed, and the namespace is in
+	// Stream.Omitted. Delete contains the UIDs of objects that do not exist any more.
 	Put    []Baseline
 	Delete []string
 	// Incomplete, if it is not nil, gets namespaces. A new baseline with a Shape was stored there
 	// without Data, or not at all.
 	Incomplete map[string]bool
-	// Entries, Windows and Status are as in a Batch. The positions of the entries belong to
-	// the stream. They are sent after the entries of all Events that are read.
-	Entries []Entry
-	Windows []Window
-	Status  map[string]StatusCounts
-	// Lasting are changes of states. Their space must be checked before.
-	Lasting LastingChanges
 }
 
-// CommitChanges stores a batch of changes in one transaction. If it fails, nothing changes. It
-// fails with ErrFull if there is no space for the entries. It makes space as Commit does.
-//
-// A baseline that has no space is stored without Data. If the rows of its namespace have no
-// space at all, it is removed, and the namespace is in Stream.Omitted.
-func (s *Store) CommitChanges(ctx context.Context, batch ChangeBatch) error {
-	return s.commitMakingSpace(ctx, func() error {
-		return s.writeBounded(ctx, "commit changes", func(ctx context.Context, tx *tx) error {
-			return tx.commitChanges(ctx, &batch)
-		})
-	})
-}
-
-func (tx *tx) commitChanges(ctx context.Context, batch *ChangeBatch) error {
-	id, err := tx.putStream(ctx, batch.Stream)
+// putObjects stores the row of a stream and its baselines.
+func (tx *tx) putObjects(ctx context.Context, step *ObjectStep) error {
+	if step == nil {
+		return nil
+	}
+	id, err := tx.putStream(ctx, step.Stream)
 	if err != nil {
 		return err
 	}
-	if err := tx.insertOfStream(ctx, batch.Stream.Name, batch.Entries, batch.Windows, batch.Status); err != nil {
-		return err
-	}
-	if err := tx.changeLasting(ctx, batch.Lasting); err != nil {
-		return err
-	}
-	for _, uid := range batch.Delete {
+	for _, uid := range step.Delete {
 		if err := tx.deleteBaseline(ctx, id, uid); err != nil {
 			return err
 		}
 	}
-	return tx.putBaselines(ctx, id, batch)
-}
-
-// insertOfStream stores entries of a stream, with windows and counts.
-func (tx *tx) insertOfStream(ctx context.Context, stream string, entries []Entry, windows []Window, status map[string]StatusCounts) error {
-	entries = slices.Clone(entries)
-	for i := range entries {
-		entries[i].Stream = stream
-	}
-	if err := tx.insertLate(ctx, entries); err != nil {
-		return err
-	}
-	if err := tx.putWindows(ctx, windows); err != nil {
-		return err
-	}
-	return tx.countAll(ctx, status)
+	return tx.putBaselines(ctx, id, step)
 }
 
 const selectStreams = `SELECT name, version, shape, position, time, complete, delivered, omitted FROM stream`

@@ -65,11 +65,11 @@ func TestABatchOfChangesIsReadBackAfterARestart(t *testing.T) {
 	s := open(t, dir)
 	want := Stream{Name: "deployments.apps", Version: "v1", Shape: "spec", Position: 7, Time: day, Complete: true, Omitted: []string{}}
 	uid := "11111111-2222-4333-8444-555555555555"
-	must(t, s.CommitChanges(t.Context(), ChangeBatch{Stream: want, Put: []Baseline{baselineOf("shop", uid, "old"), baselineOf("shop", "gone", "x"), baselineOf("", "not a UUID", "node")}}))
+	must(t, s.Commit(t.Context(), Change{Objects: &ObjectStep{Stream: want, Put: []Baseline{baselineOf("shop", uid, "old"), baselineOf("shop", "gone", "x"), baselineOf("", "not a UUID", "node")}}}))
 	next := baselineOf("shop", uid, "new data")
 	next.Shape = "spec.image"
-	must(t, s.CommitChanges(t.Context(), ChangeBatch{Stream: want, Put: []Baseline{next}, Delete: []string{"gone", "never there"}, Entries: changes("r", 5, 2)}))
-	must(t, s.CommitChanges(t.Context(), ChangeBatch{Stream: Stream{Name: "pods"}, Put: []Baseline{baselineOf("shop", uid, "other")}}))
+	must(t, s.Commit(t.Context(), Change{Objects: &ObjectStep{Stream: want, Put: []Baseline{next}, Delete: []string{"gone", "never there"}}, Entries: changes("r", 5, 2)}))
+	must(t, s.Commit(t.Context(), Change{Objects: &ObjectStep{Stream: Stream{Name: "pods"}, Put: []Baseline{baselineOf("shop", uid, "other")}}}))
 	must(t, s.Close())
 	s = open(t, dir)
 	if diff := cmp.Diff(want, streamOf(t, s, "deployments.apps")); diff != "" {
@@ -86,11 +86,11 @@ func TestABatchOfChangesIsReadBackAfterARestart(t *testing.T) {
 func TestABatchOfChangesThatFailsChangesNothing(t *testing.T) {
 	s := open(t, t.TempDir(), WithMaxBytes(200*pageSize))
 	before := Stream{Name: "pods", Position: 1, Omitted: []string{}}
-	must(t, s.CommitChanges(t.Context(), ChangeBatch{Stream: before, Put: []Baseline{baselineOf("shop", "web", "old")}}))
+	must(t, s.Commit(t.Context(), Change{Objects: &ObjectStep{Stream: before, Put: []Baseline{baselineOf("shop", "web", "old")}}}))
 	after := before
 	after.Position = 2
-	batch := ChangeBatch{Stream: after, Put: []Baseline{baselineOf("shop", "web", "new")}, Delete: []string{"web"}, Entries: changes("r", 2, 5_000)}
-	if err := s.CommitChanges(t.Context(), batch); !errors.Is(err, ErrFull) {
+	batch := Change{Objects: &ObjectStep{Stream: after, Put: []Baseline{baselineOf("shop", "web", "new")}, Delete: []string{"web"}}, Entries: changes("r", 2, 5_000)}
+	if err := s.Commit(t.Context(), batch); !errors.Is(err, ErrFull) {
 		t.Fatalf("got %v, want ErrFull", err)
 	}
 	if diff := cmp.Diff(before, streamOf(t, s, "pods")); diff != "" {
@@ -109,10 +109,10 @@ func TestChangesDoNotInfluenceThePositionsOfEvents(t *testing.T) {
 	for name, position := range map[string]int{"below those of Events": 2, "above those of Events": 1_000} {
 		t.Run(name, func(t *testing.T) {
 			s := open(t, t.TempDir())
-			must(t, s.Commit(t.Context(), Batch{Position: 50}))
+			must(t, s.Commit(t.Context(), Change{Events: &EventStep{Position: 50}}))
 			all := changes("r", position, 2)
 			all[1].Member = &Membership{Group: "g", At: day}
-			must(t, s.CommitChanges(t.Context(), ChangeBatch{Stream: Stream{Name: "pods", Position: 5_000}, Entries: all}))
+			must(t, s.Commit(t.Context(), Change{Objects: &ObjectStep{Stream: Stream{Name: "pods", Position: 5_000}}, Entries: all}))
 			for range 2 { // a restore of etcd changes only positions of Events
 				if diff := cmp.Diff(map[string]Held{}, awaitedKeys(t, s)); diff != "" {
 					t.Errorf("awaited: %s", diff)
@@ -124,7 +124,7 @@ func TestChangesDoNotInfluenceThePositionsOfEvents(t *testing.T) {
 				if len(held) > 0 || len(lowest) > 0 || len(s.HeldCounts()) > 0 {
 					t.Errorf("held: %v, lowest %v, counts %v", held, lowest, s.HeldCounts())
 				}
-				must(t, s.Commit(t.Context(), Batch{Position: 10, History: "restored"}))
+				must(t, s.Commit(t.Context(), Change{Events: &EventStep{Position: 10, History: "restored"}}))
 			}
 			got := integers(t, s, `SELECT awaited.position, held.position FROM awaited, held`, 2)
 			if diff := cmp.Diff([]int64{int64(position), int64(position) + 1}, got); diff != "" {
@@ -140,8 +140,8 @@ func TestADroppedStreamLeavesItsMessages(t *testing.T) {
 	for i := range 2*chunk + 1 {
 		put = append(put, baselineOf("shop", fmt.Sprint(i), "data"))
 	}
-	must(t, s.CommitChanges(t.Context(), ChangeBatch{Stream: Stream{Name: "pods", Position: 5, Complete: true}, Put: put, Entries: changes("r", 1, 1)}))
-	must(t, s.CommitChanges(t.Context(), ChangeBatch{Stream: Stream{Name: "nodes", Position: 5}, Put: put[:1]}))
+	must(t, s.Commit(t.Context(), Change{Objects: &ObjectStep{Stream: Stream{Name: "pods", Position: 5, Complete: true}, Put: put}, Entries: changes("r", 1, 1)}))
+	must(t, s.Commit(t.Context(), Change{Objects: &ObjectStep{Stream: Stream{Name: "nodes", Position: 5}, Put: put[:1]}}))
 	must(t, s.DropStream(t.Context(), "pods"))
 	must(t, s.DropStream(t.Context(), "pods"))
 	streams, err := s.Streams(t.Context())
@@ -171,13 +171,13 @@ func waitingChanges(t *testing.T, s *Store, newest map[string]int) map[string]ma
 // Another leader delivered some changes, while this outbox was away.
 func TestAReplayOfStreamsDropsWhatWasDelivered(t *testing.T) {
 	s := open(t, t.TempDir())
-	must(t, s.Commit(t.Context(), Batch{Position: 900, Entries: entries("r", 900, 1)}))
+	must(t, s.Commit(t.Context(), Change{Events: &EventStep{Position: 900}, Entries: entries("r", 900, 1)}))
 	pods := append(changes("r", 1, 4), changes("grouped", 1, 3)...)
 	for i := range pods[4:] {
 		pods[4+i].Member = &Membership{Group: "g", At: day}
 	}
-	must(t, s.CommitChanges(t.Context(), ChangeBatch{Stream: Stream{Name: "pods", Position: 4}, Put: []Baseline{baselineOf("shop", "web", "x")}, Entries: pods}))
-	must(t, s.CommitChanges(t.Context(), ChangeBatch{Stream: Stream{Name: "nodes", Position: 9}, Entries: changes("r", 9, 1)}))
+	must(t, s.Commit(t.Context(), Change{Objects: &ObjectStep{Stream: Stream{Name: "pods", Position: 4}, Put: []Baseline{baselineOf("shop", "web", "x")}}, Entries: pods}))
+	must(t, s.Commit(t.Context(), Change{Objects: &ObjectStep{Stream: Stream{Name: "nodes", Position: 9}}, Entries: changes("r", 9, 1)}))
 	_, err := s.Release(t.Context())
 	must(t, err)
 	delivered := map[string]DeliveredOffsets{"pods": offset(3, map[string]Held{"r": {"change 2": 2}, "grouped": {"change 3": 3}})}
@@ -212,7 +212,7 @@ func TestAReplayOfStreamsDropsWhatWasDelivered(t *testing.T) {
 func TestOffsetsEndWhenTheStreamHasPassedThem(t *testing.T) {
 	s := open(t, t.TempDir())
 	for position, want := range map[uint64]DeliveredOffsets{8: offset(9, nil), 9: {}} {
-		must(t, s.CommitChanges(t.Context(), ChangeBatch{Stream: Stream{Name: "pods", Position: position, Delivered: offset(9, nil)}}))
+		must(t, s.Commit(t.Context(), Change{Objects: &ObjectStep{Stream: Stream{Name: "pods", Position: position, Delivered: offset(9, nil)}}}))
 		if diff := cmp.Diff(want, streamOf(t, s, "pods").Delivered); diff != "" {
 			t.Errorf("at %d: %s", position, diff)
 		}
@@ -244,8 +244,8 @@ func TestTheNewestChangesOfSomeReceiversAreRead(t *testing.T) {
 	for i := range grouped {
 		grouped[i].Member = &Membership{Group: "g", At: day}
 	}
-	must(t, s.Commit(t.Context(), Batch{Position: 1, Entries: entries("many", 1, 1)}))
-	must(t, s.CommitChanges(t.Context(), ChangeBatch{Stream: Stream{Name: "pods", Position: 30}, Entries: append(all, grouped...)}))
+	must(t, s.Commit(t.Context(), Change{Events: &EventStep{Position: 1}, Entries: entries("many", 1, 1)}))
+	must(t, s.Commit(t.Context(), Change{Objects: &ObjectStep{Stream: Stream{Name: "pods", Position: 30}}, Entries: append(all, grouped...)}))
 	counts, err := s.CountChanges(t.Context())
 	must(t, err)
 	if diff := cmp.Diff(map[string]int{"few": 2, "many": 10}, counts); diff != "" {
@@ -263,8 +263,8 @@ func TestTheNewestChangesOfSomeReceiversAreRead(t *testing.T) {
 // all Events that still exist.
 func TestAChangeBeforeTheFirstEventDoesNotLowerTheOffsetOfItsReceiver(t *testing.T) {
 	s := open(t, t.TempDir())
-	must(t, s.CommitChanges(t.Context(), ChangeBatch{Stream: Stream{Name: "pods", Position: 7}, Entries: changes("r", 7, 1)}))
-	must(t, s.Commit(t.Context(), Batch{Position: 5_000}))
+	must(t, s.Commit(t.Context(), Change{Objects: &ObjectStep{Stream: Stream{Name: "pods", Position: 7}}, Entries: changes("r", 7, 1)}))
+	must(t, s.Commit(t.Context(), Change{Events: &EventStep{Position: 5_000}}))
 	if got := s.Backlog("r"); got.Lowest != 5_001 || got.Entries != 1 {
 		t.Errorf("got %+v, want an entry after 5000", got)
 	}
@@ -296,15 +296,15 @@ func TestAMessageOfEventsAndChangesEndsWithTheLastOccurrence(t *testing.T) {
 			s := open(t, t.TempDir(), WithComposer(compose), WithClock(testingclock.NewFakePassiveClock(day.Add(time.Minute))))
 			begin := entries("r", 1, 1)
 			begin[0].Member = &Membership{Group: "g", At: day.Add(-time.Minute)}
-			must(t, s.Commit(t.Context(), Batch{Position: 1, Entries: begin}))
+			must(t, s.Commit(t.Context(), Change{Events: &EventStep{Position: 1}, Entries: begin}))
 			_, err := s.Release(t.Context())
 			must(t, err)
 			event, change := entries("r", tc.event, 1), changes("r", tc.change, 1)
 			event[0].Member = &Membership{Group: "g", At: day, Wait: 10 * time.Second}
 			change[0].Member = &Membership{Group: "g", At: day.Add(time.Second), Wait: 10 * time.Second, Resolves: true}
 			change[0].Count = tc.count
-			must(t, s.Commit(t.Context(), Batch{Position: uint64(tc.event), Entries: event}))
-			must(t, s.CommitChanges(t.Context(), ChangeBatch{Stream: Stream{Name: "pods", Position: uint64(tc.change)}, Entries: change}))
+			must(t, s.Commit(t.Context(), Change{Events: &EventStep{Position: uint64(tc.event)}, Entries: event}))
+			must(t, s.Commit(t.Context(), Change{Objects: &ObjectStep{Stream: Stream{Name: "pods", Position: uint64(tc.change)}}, Entries: change}))
 			_, err = s.Release(t.Context())
 			must(t, err)
 			if got := pending(t, s, "r"); len(got) != 2 || !resolved {
@@ -327,7 +327,7 @@ func fillNamespace(t *testing.T, s *Store, namespace string) (with, without int)
 		for i := range 100 {
 			put = append(put, baselineOf(namespace, uuid.NewSHA1(uuid.Nil, fmt.Append(nil, namespace, n+i)).String(), data))
 		}
-		must(t, s.CommitChanges(t.Context(), ChangeBatch{Stream: Stream{Name: "pods", Position: 1}, Put: put}))
+		must(t, s.Commit(t.Context(), Change{Objects: &ObjectStep{Stream: Stream{Name: "pods", Position: 1}, Put: put}}))
 	}
 	row := integers(t, s, `SELECT count(*) FILTER (WHERE length(data) > 0), count(*) FILTER (WHERE length(data) = 0) FROM baseline WHERE namespace = '`+namespace+`'`, 2)
 	return int(row[0]), int(row[1])
@@ -341,7 +341,7 @@ func TestBaselinesOfANamespaceLeaveSpaceForOthers(t *testing.T) {
 	if with < 400 || without < 100 {
 		t.Errorf("%d objects have data, and %d have none", with, without)
 	}
-	must(t, s.CommitChanges(t.Context(), ChangeBatch{Stream: Stream{Name: "nodes"}, Put: []Baseline{baselineOf("", "node", "data")}}))
+	must(t, s.Commit(t.Context(), Change{Objects: &ObjectStep{Stream: Stream{Name: "nodes"}, Put: []Baseline{baselineOf("", "node", "data")}}}))
 	if got := baselinesOf(t, s, "nodes")["node"]; string(got.Data) != "data" || len(streamOf(t, s, "nodes").Omitted) > 0 {
 		t.Errorf("a cluster-scoped object: got %v", got)
 	}
@@ -366,7 +366,7 @@ func TestBaselinesOfANamespaceLeaveSpaceForOthers(t *testing.T) {
 	known := uuid.NewSHA1(uuid.Nil, fmt.Append(nil, "tenant", 0)).String()
 	large := baselineOf("tenant", known, strings.Repeat("y", 50_000))
 	incomplete := map[string]bool{"from before": true}
-	must(t, s.CommitChanges(t.Context(), ChangeBatch{Stream: Stream{Name: "pods", Position: 1}, Put: []Baseline{large, {UID: "unneeded", Namespace: "other"}}, Incomplete: incomplete}))
+	must(t, s.Commit(t.Context(), Change{Objects: &ObjectStep{Stream: Stream{Name: "pods", Position: 1}, Put: []Baseline{large, {UID: "unneeded", Namespace: "other"}}, Incomplete: incomplete}}))
 	if diff := cmp.Diff(map[string]bool{"tenant": true}, incomplete); diff != "" {
 		t.Errorf("namespaces of objects without data: %s", diff)
 	}
@@ -384,7 +384,7 @@ func TestWaitingMessagesLeaveLessSpaceForBaselines(t *testing.T) {
 		for i := range 50 {
 			all = append(all, occurrence(at+i, 1, bytes.Repeat([]byte("x"), 5_000), nil)...)
 		}
-		if err := s.Commit(t.Context(), Batch{Position: uint64(at + 50), Entries: all}); err != nil {
+		if err := s.Commit(t.Context(), Change{Events: &EventStep{Position: uint64(at + 50)}, Entries: all}); err != nil {
 			break
 		}
 	}
@@ -406,7 +406,7 @@ func TestBytesOfBaselinesAreNotUnderestimated(t *testing.T) {
 				for i := range 500 {
 					put = append(put, baselineOf("shop", uuid.NewSHA1(uuid.Nil, fmt.Append(nil, i)).String(), strings.Repeat("x", size)))
 				}
-				must(t, s.CommitChanges(t.Context(), ChangeBatch{Stream: Stream{Name: "pods"}, Put: put}))
+				must(t, s.Commit(t.Context(), Change{Objects: &ObjectStep{Stream: Stream{Name: "pods"}, Put: put}}))
 			}
 			var used int64
 			_, all := s.memory.baselineUsage("")
@@ -423,7 +423,7 @@ func TestShapesThatNoObjectHasAreRemoved(t *testing.T) {
 	for i := range 10 {
 		b := baselineOf("shop", "web", "x")
 		b.Shape = fmt.Sprint("spec.field", i)
-		must(t, s.CommitChanges(t.Context(), ChangeBatch{Stream: Stream{Name: "pods"}, Put: []Baseline{b}}))
+		must(t, s.Commit(t.Context(), Change{Objects: &ObjectStep{Stream: Stream{Name: "pods"}, Put: []Baseline{b}}}))
 	}
 	if got := integers(t, s, `SELECT count(*) FROM shape`, 1)[0]; got > 2 {
 		t.Errorf("%d shapes are stored", got)
@@ -434,7 +434,7 @@ func TestShapesThatNoObjectHasAreRemoved(t *testing.T) {
 func TestAUIDThatIsNotUniqueBelongsToTheLastNamespace(t *testing.T) {
 	s := open(t, t.TempDir())
 	put := []Baseline{baselineOf("a", "same", "x"), baselineOf("b", "same", "y")}
-	must(t, s.CommitChanges(t.Context(), ChangeBatch{Stream: Stream{Name: "pods"}, Put: put}))
+	must(t, s.Commit(t.Context(), Change{Objects: &ObjectStep{Stream: Stream{Name: "pods"}, Put: put}}))
 	used, all := s.memory.baselineUsage("b")
 	if got := baselinesOf(t, s, "pods")["same"]; got.Namespace != "b" || used != all {
 		t.Errorf("got %v, with %d of %d bytes", got, used, all)
@@ -462,7 +462,7 @@ func TestAfterAKillPositionBaselinesAndMessagesAreOfTheSameBatch(t *testing.T) {
 	for n := 1; n <= batches; n++ {
 		b := baselineOf("shop", "web", fmt.Sprint(n))
 		b.Digest[0] = byte(n)
-		must(t, s.CommitChanges(t.Context(), ChangeBatch{Stream: Stream{Name: "pods", Position: uint64(n)}, Put: []Baseline{b}, Entries: changes("r", n, 1)}))
+		must(t, s.Commit(t.Context(), Change{Objects: &ObjectStep{Stream: Stream{Name: "pods", Position: uint64(n)}, Put: []Baseline{b}}, Entries: changes("r", n, 1)}))
 	}
 	wal, err := os.Stat(filepath.Join(dir, FileName+"-wal"))
 	must(t, err)
@@ -489,7 +489,7 @@ func TestAStreamBeginsFromNowAfterAKillWhileItIsDropped(t *testing.T) {
 	for i := range chunk + 1 {
 		put = append(put, baselineOf("shop", fmt.Sprint(i), "data"))
 	}
-	must(t, s.CommitChanges(t.Context(), ChangeBatch{Stream: Stream{Name: "pods", Position: 5, Complete: true}, Put: put}))
+	must(t, s.Commit(t.Context(), Change{Objects: &ObjectStep{Stream: Stream{Name: "pods", Position: 5, Complete: true}, Put: put}}))
 	must(t, s.write(t.Context(), "drop a chunk", func(ctx context.Context, tx *tx) error {
 		_, err := tx.dropStream(ctx, "pods")
 		return err

@@ -77,7 +77,7 @@ func TestConcurrentWritersDeliverEverything(t *testing.T) {
 	for _, receiver := range []string{"a", "b", "c", "d"} {
 		all.Go(func() {
 			for range 20 {
-				err := s.Commit(ctx, Batch{Entries: entries(receiver, 1, 2)})
+				err := s.Commit(ctx, Change{Events: &EventStep{}, Entries: entries(receiver, 1, 2)})
 				if err = errors.Join(err, deliver(s, receiver)); err != nil {
 					t.Error(err)
 				}
@@ -94,7 +94,7 @@ func TestCancelledCallChangesNothing(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	s := open(t, t.TempDir())
-	if err := s.Commit(ctx, Batch{Position: 1}); !errors.Is(err, context.Canceled) {
+	if err := s.Commit(ctx, Change{Events: &EventStep{Position: 1}}); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v, want context.Canceled", err)
 	}
 	if got := s.State().Position; got != 0 {

@@ -103,7 +103,7 @@ func (p *Pipeline) acknowledge(ctx context.Context, a *match.Alarm) error {
 	if len(notices) == 0 {
 		return nil
 	}
-	if err := p.Outbox.AcknowledgeGroups(ctx, notices); err != nil {
+	if err := p.Outbox.Commit(ctx, outbox.Change{Entries: notices}); err != nil {
 		return err
 	}
 	p.wakeGroups()

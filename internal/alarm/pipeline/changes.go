@@ -50,21 +50,18 @@ func (p *Pipeline) handleChanges(ctx context.Context, b objects.Batch) error {
 	d := p.matcher.newDecision(p.Outbox, handled, slices.Concat(evaluations, st.evaluations))
 	d.skipped = skipped
 	st.charge()
-	batch := outbox.ChangeBatch{Stream: b.Stream, Put: b.Put, Delete: b.Delete, Incomplete: map[string]bool{}}
-	if batch.Windows, batch.Entries, err = d.conclude(ctx, occurrences); err != nil {
+	step := &outbox.ObjectStep{Stream: b.Stream, Put: b.Put, Delete: b.Delete, Incomplete: map[string]bool{}}
+	d.change = outbox.Change{Objects: step}
+	if err := d.conclude(ctx, occurrences, now); err != nil {
 		return err
 	}
-	batch.Lasting = st.rowChanges(d.evaluations[len(b.Changes):])
-	for i := range batch.Entries {
-		batch.Entries[i].CreatedAt = now
-	}
-	batch.Status = d.statusCounts(occurrences, now)
-	if err := p.Outbox.CommitChanges(ctx, batch); err != nil {
+	d.change.Lasting = st.rowChanges(d.evaluations[len(b.Changes):])
+	if err := p.Outbox.Commit(ctx, d.change); err != nil {
 		return err
 	}
 	p.report(occurrences, d)
 	st.finish()
-	p.reportIncomplete(b.Stream.Name, batch.Incomplete)
+	p.reportIncomplete(b.Stream.Name, step.Incomplete)
 	if b.Lost != "" {
 		p.Reporter.Reset(ctx, b.Lost)
 	}

@@ -42,20 +42,20 @@ func (p *Pipeline) writeCheckpoint(ctx context.Context) error {
 	return p.writeNext(ctx)
 }
 
-// commitWithCheckpoint stores a batch and writes the checkpoint. No other checkpoint is made meanwhile,
+// commitWithCheckpoint stores a change and writes the checkpoint. No other checkpoint is made meanwhile,
 // because it could mix two histories.
-func (p *Pipeline) commitWithCheckpoint(ctx context.Context, batch outbox.Batch) error {
+func (p *Pipeline) commitWithCheckpoint(ctx context.Context, change outbox.Change) error {
 	if err := p.lockCheckpoint(ctx); err != nil {
 		return err
 	}
 	defer p.unlockCheckpoint()
-	if batch.History != "" {
+	if step := change.Events; step.History != "" {
 		var err error
-		if batch.Since, err = p.neededSince(ctx); err != nil {
+		if step.Since, err = p.neededSince(ctx); err != nil {
 			return err
 		}
 	}
-	if err := p.Outbox.Commit(ctx, batch); err != nil {
+	if err := p.Outbox.Commit(ctx, change); err != nil {
 		return err
 	}
 	if err := p.writeNext(ctx); err != nil {

@@ -174,7 +174,7 @@ func TestCheckpointContainsOccurrencesThatWaitInGroups(t *testing.T) {
 			store, err := outbox.Open(t.Context(), t.TempDir())
 			must(t, err)
 			defer func() { must(t, store.Close()) }()
-			batch := outbox.Batch{Position: checkpoint.MaxWaiting + 10}
+			batch := outbox.Change{Events: &outbox.EventStep{Position: checkpoint.MaxWaiting + 10}}
 			for i := range uint64(tc.held) {
 				batch.Entries = append(batch.Entries, outbox.Entry{
 					Receiver: "ops", Alarm: "ClusterAlarm//some", Key: fmt.Sprint("k", i+1), Position: i + 1, Count: 1,
@@ -205,7 +205,7 @@ func TestWaitingOccurrencesOfOneTenantDisplaceNoOthers(t *testing.T) {
 	store, err := outbox.Open(t.Context(), t.TempDir())
 	must(t, err)
 	defer func() { must(t, store.Close()) }()
-	batch := outbox.Batch{Position: checkpoint.MaxWaiting + 10}
+	batch := outbox.Change{Events: &outbox.EventStep{Position: checkpoint.MaxWaiting + 10}}
 	for i := range uint64(checkpoint.MaxWaiting + 5) {
 		receiver := greedy
 		if i == 7 {
@@ -223,7 +223,7 @@ func TestWaitingOccurrencesOfOneTenantDisplaceNoOthers(t *testing.T) {
 		}
 	}
 	must(t, store.Commit(t.Context(), batch))
-	c := checkpoint.Checkpoint{Position: batch.Position, Behind: map[string]uint64{}}
+	c := checkpoint.Checkpoint{Position: batch.Events.Position, Behind: map[string]uint64{}}
 	p := &Pipeline{Config: Config{Outbox: store}}
 	must(t, p.addWaiting(t.Context(), &c, store.Snapshot()))
 	if diff := cmp.Diff(map[string]map[string]uint64{victim: {"k8": 8}}, c.Waiting); diff != "" {

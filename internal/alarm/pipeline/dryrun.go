@@ -163,7 +163,7 @@ func (r *dryRun) handle(ctx context.Context, occurrences []alarm.Occurrence) err
 	if err != nil {
 		return err
 	}
-	if err := r.outbox.Commit(ctx, d.batch); err != nil {
+	if err := r.outbox.Commit(ctx, d.change); err != nil {
 		return err
 	}
 	if len(skipped) > 0 {
@@ -252,6 +252,6 @@ func (r *dryRun) drain(ctx context.Context) error {
 		delete(r.waiting, key)
 		r.Messages = append(r.Messages, m)
 	}
-	_, err = r.outbox.DropOlderThan(ctx, receiver, outbox.MainLane, r.clock.Add(time.Hour))
+	_, err = r.outbox.DropOlderThan(ctx, receiver, outbox.MainLane, r.now.Add(time.Hour))
 	return err
 }

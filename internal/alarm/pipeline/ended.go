@@ -54,7 +54,7 @@ func (p *Pipeline) endGroupsOf(ctx context.Context, alarmUID string) error {
 			}
 			ends = append(ends, end)
 		}
-		if err := p.Outbox.EndGroups(ctx, ends); err != nil {
+		if err := p.Outbox.Commit(ctx, outbox.Change{Entries: ends}); err != nil {
 			return err
 		}
 		p.wakeGroups()

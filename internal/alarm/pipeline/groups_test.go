@@ -264,7 +264,7 @@ func TestMessagesToRepeatLeaveSpaceForGroupsAndThresholds(t *testing.T) {
 					Member: &outbox.Membership{Group: id, At: f.clock.Now(), StateOnly: true, Repeats: true},
 				})
 			}
-			must(t, f.store.Commit(t.Context(), outbox.Batch{Position: f.position, Entries: served}))
+			must(t, f.store.Commit(t.Context(), outbox.Change{Events: &outbox.EventStep{Position: f.position}, Entries: served}))
 			stored, err := f.store.Repeated(t.Context(), "r", f.clock.Now(), open, 1<<30)
 			must(t, err)
 			if len(stored) == 0 || len(stored) == open {
@@ -365,7 +365,7 @@ func TestTheNextMessageOfAGroupIsMadeAfterTheReceiverAcceptedTheLast(t *testing.
 		defer releasing.Wait()
 		defer cancel()
 		occur := func(position uint64) {
-			must(t, store.Commit(t.Context(), outbox.Batch{Position: position, Entries: []outbox.Entry{{
+			must(t, store.Commit(t.Context(), outbox.Change{Events: &outbox.EventStep{Position: position}, Entries: []outbox.Entry{{
 				Receiver: "ops", Alarm: "Alarm/shop/it", Key: fmt.Sprint(position), Position: position, Count: 1, CreatedAt: time.Now(),
 				Member: &outbox.Membership{Group: "a", At: time.Now().Truncate(time.Second), Interval: time.Minute},
 			}}}))

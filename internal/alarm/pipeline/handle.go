@@ -40,7 +40,7 @@ func (p *Pipeline) handle(ctx context.Context, b source.Batch) error {
 		return err
 	}
 	d.skipped = skipped
-	if err := p.commit(ctx, b, d.batch); err != nil {
+	if err := p.commit(ctx, b, d.change); err != nil {
 		return err
 	}
 	p.Outbox.ReadUpTo(readUpTo(&b))
@@ -63,52 +63,54 @@ func readUpTo(b *source.Batch) time.Time {
 	return b.Time
 }
 
-// batchDecision is what the pipeline will do with a batch of the source. It has no effect
-// before it is committed.
-type batchDecision struct {
+// decision is what the pipeline will do with occurrences. It has no effect before it is committed.
+type decision struct {
 	evaluations [][]evaluation
 	// skipped are the alarms that were skipped for some occurrences, over their budget.
 	skipped    []skipped
 	suppressor *suppressor
 	entries    *entryBuilder
-	// batch is what will be stored.
-	batch outbox.Batch
+	// change is what will be stored.
+	change outbox.Change
 }
 
-// decide decides what is sent and what is stored.
-func (m *matcher) decide(ctx context.Context, store *outbox.Store, b source.Batch, handled outbox.DeliveredOffsets, now time.Time, evaluations [][]evaluation) (*batchDecision, error) {
+// decide decides what is sent and what is stored of a batch of the source.
+func (m *matcher) decide(ctx context.Context, store *outbox.Store, b source.Batch, handled outbox.DeliveredOffsets, now time.Time, evaluations [][]evaluation) (*decision, error) {
 	d := m.newDecision(store, handled, evaluations)
-	d.batch = newOutboxBatch(b)
-	d.batch.Oldest, d.batch.Newest = capObservedAt(b.Occurrences, now)
+	d.change.Events = newEventStep(b)
+	d.change.Events.Oldest, d.change.Events.Newest = capObservedAt(b.Occurrences, now)
 	parking := newParking(store, handled, now)
 	if err := parking.mark(ctx, b.Occurrences, d.evaluations); err != nil {
 		return nil, err
 	}
-	d.batch.Parked = parking.rows
-	var err error
-	d.batch.Windows, d.batch.Entries, err = d.conclude(ctx, b.Occurrences)
-	d.batch.Status = d.statusCounts(b.Occurrences, now)
-	return d, err
+	d.change.Parked = parking.rows
+	return d, d.conclude(ctx, b.Occurrences, now)
 }
 
-func (m *matcher) newDecision(store *outbox.Store, handled outbox.DeliveredOffsets, evaluations [][]evaluation) *batchDecision {
-	return &batchDecision{
+func (m *matcher) newDecision(store *outbox.Store, handled outbox.DeliveredOffsets, evaluations [][]evaluation) *decision {
+	return &decision{
 		evaluations: evaluations, suppressor: m.newSuppressor(store),
 		entries: newEntryBuilder(handled, newBudgets(store.Usage), m.repeats),
 	}
 }
 
-// conclude decides what is sent of the occurrences that matched, and returns what is stored.
-func (d *batchDecision) conclude(ctx context.Context, occurrences []alarm.Occurrence) ([]outbox.Window, []outbox.Entry, error) {
+// conclude decides what is sent of the occurrences that matched, and adds it to the change.
+func (d *decision) conclude(ctx context.Context, occurrences []alarm.Occurrence, now time.Time) (err error) {
 	if err := d.suppressor.mark(ctx, occurrences, d.evaluations); err != nil {
-		return nil, nil, err
+		return err
 	}
-	windows, err := d.suppressor.changed()
-	if err != nil {
-		return nil, nil, err
+	if d.change.Windows, err = d.suppressor.changed(); err != nil {
+		return err
 	}
-	err = d.entries.addAll(ctx, occurrences, d.evaluations)
-	return windows, d.entries.entries, err
+	if err := d.entries.addAll(ctx, occurrences, d.evaluations); err != nil {
+		return err
+	}
+	d.change.Entries = d.entries.entries
+	for i := range d.change.Entries {
+		d.change.Entries[i].CreatedAt = now
+	}
+	d.change.Status = d.statusCounts(occurrences, now)
+	return nil
 }
 
 // statusCounts is what a batch adds to the status of alarms and receivers.
@@ -119,7 +121,7 @@ func (s statusCounts) add(subject string, change outbox.StatusCounts) {
 }
 
 // statusCounts returns what the batch adds to the status of alarms and receivers.
-func (d *batchDecision) statusCounts(occurrences []alarm.Occurrence, now time.Time) statusCounts {
+func (d *decision) statusCounts(occurrences []alarm.Occurrence, now time.Time) statusCounts {
 	counts := statusCounts{}
 	for i := range d.evaluations {
 		for j := range d.evaluations[i] {
@@ -169,29 +171,23 @@ func (e *evaluation) counts(n int64, now time.Time) outbox.StatusCounts {
 	}
 }
 
-// newOutboxBatch returns the part of a batch that the source itself needs to be stored.
-func newOutboxBatch(b source.Batch) outbox.Batch {
-	batch := outbox.Batch{
-		Position: b.Position, Time: b.Time, Counts: b.Counts, CountsKnown: b.CountsKnown, Forget: b.Forget,
-	}
+// newEventStep returns what the source itself needs to be stored of a batch.
+func newEventStep(b source.Batch) *outbox.EventStep {
+	step := &outbox.EventStep{Position: b.Position, Time: b.Time, Counts: b.Counts, CountsKnown: b.CountsKnown, Forget: b.Forget}
 	if b.Reset != nil {
-		batch.History = uuid.NewString()
+		step.History = uuid.NewString()
 	}
-	return batch
+	return step
 }
 
-// commit stores the batch. If a history ended with it, it reports that. Without a position in the
-// checkpoint, a later start would start from now.
-func (p *Pipeline) commit(ctx context.Context, b source.Batch, batch outbox.Batch) error {
-	now := p.Clock.Now()
-	for i := range batch.Entries {
-		batch.Entries[i].CreatedAt = now
-	}
+// commit stores what a batch changes. If a history ended with it, it reports that. Without a position
+// in the checkpoint, a later start would start from now.
+func (p *Pipeline) commit(ctx context.Context, b source.Batch, change outbox.Change) error {
 	first := p.Outbox.State().Position == 0
 	if !first && b.Reset == nil {
-		return p.Outbox.Commit(ctx, batch)
+		return p.Outbox.Commit(ctx, change)
 	}
-	if err := p.commitWithCheckpoint(ctx, batch); err != nil {
+	if err := p.commitWithCheckpoint(ctx, change); err != nil {
 		return err
 	}
 	if b.Reset != nil {
@@ -201,7 +197,7 @@ func (p *Pipeline) commit(ctx context.Context, b source.Batch, batch outbox.Batc
 }
 
 // report reports a batch after its commit, and wakes the receivers.
-func (p *Pipeline) report(occurrences []alarm.Occurrence, d *batchDecision) {
+func (p *Pipeline) report(occurrences []alarm.Occurrence, d *decision) {
 	for i := range d.evaluations {
 		for j := range d.evaluations[i] {
 			p.reportEvaluation(&d.evaluations[i][j], occurrences[i].Increase)

@@ -74,7 +74,7 @@ func TestACountThatIsReachedAgainIsAnotherOccurrence(t *testing.T) {
 		previous = count
 		must(t, b.add(t.Context(), occ, e))
 	}
-	must(t, store.Commit(t.Context(), outbox.Batch{Position: 6, Entries: b.entries}))
+	must(t, store.Commit(t.Context(), outbox.Change{Events: &outbox.EventStep{Position: 6}, Entries: b.entries}))
 	if got := store.Backlog("slow"); got.Entries != 6 {
 		t.Errorf("%d messages wait, want 6", got.Entries)
 	}

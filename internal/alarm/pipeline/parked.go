@@ -351,23 +351,19 @@ func (p *Pipeline) concludeParked(ctx context.Context, r *retried) error {
 	}
 	defer done()
 	handled := r.handled()
-	d := &batchDecision{
-		evaluations: r.evaluations, suppressor: p.matcher.newSuppressor(p.Outbox),
-		entries: newEntryBuilder(handled, newBudgets(usageWithout(p.Outbox, r.rows)), p.Repeats),
-	}
-	windows, entries, err := d.conclude(ctx, r.occurrences)
-	if err != nil {
+	d := p.matcher.newDecision(p.Outbox, handled, r.evaluations)
+	d.entries.budgets = newBudgets(usageWithout(p.Outbox, r.rows))
+	d.change.Unparked = r.rows
+	if err := d.conclude(ctx, r.occurrences, p.Clock.Now()); err != nil {
 		return err
 	}
-	now := p.Clock.Now()
-	for i := range entries {
-		e := &entries[i]
-		e.CreatedAt = now
+	for i := range d.change.Entries {
+		e := &d.change.Entries[i]
 		if position, ok := handled.Waiting[e.Receiver][e.Key]; ok {
 			e.Position = position // a restore of etcd lowers it
 		}
 	}
-	if err := p.Outbox.Decide(ctx, outbox.Decision{Parked: r.rows, Entries: entries, Windows: windows, Status: d.statusCounts(r.occurrences, now)}); err != nil {
+	if err := p.Outbox.Commit(ctx, d.change); err != nil {
 		return err
 	}
 	p.report(r.occurrences, d)

@@ -71,7 +71,7 @@ func testDamagedOutbox(t *testing.T, use func(t *testing.T, s *outbox.Store, han
 	s := newSimulation(t, 1)
 	events := sourceFunc(func(ctx context.Context, handle source.Handler) {
 		must(t, handle(ctx, source.Batch{Position: 1, Counts: manyCounts()}))
-		must(t, store.CommitChanges(ctx, scaledBaselines(5_000)))
+		must(t, store.Commit(ctx, scaledBaselines(5_000)))
 		damage(t, dir)
 		for ctx.Err() == nil { // as the sources do
 			use(t, store, handle)
@@ -90,10 +90,10 @@ func testDamagedOutbox(t *testing.T, use func(t *testing.T, s *outbox.Store, han
 }
 
 // scaledBaselines returns a batch with the baselines of n objects.
-func scaledBaselines(n int) outbox.ChangeBatch {
-	b := outbox.ChangeBatch{Stream: outbox.Stream{Name: deployments, Version: "v1", Position: 1, Complete: true}}
+func scaledBaselines(n int) outbox.Change {
+	b := outbox.Change{Objects: &outbox.ObjectStep{Stream: outbox.Stream{Name: deployments, Version: "v1", Position: 1, Complete: true}}}
 	for range n {
-		b.Put = append(b.Put, outbox.Baseline{UID: uuid.NewString(), Namespace: "shop", Data: bytes.Repeat([]byte("x"), 1000)})
+		b.Objects.Put = append(b.Objects.Put, outbox.Baseline{UID: uuid.NewString(), Namespace: "shop", Data: bytes.Repeat([]byte("x"), 1000)})
 	}
 	return b
 }

@@ -36,12 +36,12 @@ func TestCheckpointContainsChangesThatWait(t *testing.T) {
 	replaying := outbox.DeliveredOffsets{Default: 90, Waiting: map[string]outbox.Held{"ops": {"passed": 50, "ahead": 60}, "other": {"ahead": 70}}}
 	grouped := changesOf("grouped", 40, 1)
 	grouped[0].Member = &outbox.Membership{Group: "g", At: now, Wait: time.Hour}
-	for _, batch := range []outbox.ChangeBatch{
-		{Stream: outbox.Stream{Name: "pods", Version: "v1", Position: 50, Time: now, Delivered: replaying}, Entries: append(grouped, changesOf("ops", 45, 1)...)},
-		{Stream: outbox.Stream{Name: "nodes", Position: 7}},
-		{Stream: outbox.Stream{Name: "from now"}},
+	for _, batch := range []outbox.Change{
+		{Objects: &outbox.ObjectStep{Stream: outbox.Stream{Name: "pods", Version: "v1", Position: 50, Time: now, Delivered: replaying}}, Entries: append(grouped, changesOf("ops", 45, 1)...)},
+		{Objects: &outbox.ObjectStep{Stream: outbox.Stream{Name: "nodes", Position: 7}}},
+		{Objects: &outbox.ObjectStep{Stream: outbox.Stream{Name: "from now"}}},
 	} {
-		must(t, store.CommitChanges(t.Context(), batch))
+		must(t, store.Commit(t.Context(), batch))
 	}
 	var c checkpoint.Checkpoint
 	must(t, (&Pipeline{Config: Config{Outbox: store}}).addStreams(t.Context(), &c))
@@ -59,8 +59,7 @@ func TestWaitingChangesOfOneTenantDisplaceNoOthers(t *testing.T) {
 	const greedy, victim = "AlarmReceiver/greedy/hook", "AlarmReceiver/shop/hook"
 	store := openOutbox(t)
 	many := checkpoint.MaxWaiting + 100
-	must(t, store.CommitChanges(t.Context(), outbox.ChangeBatch{Stream: outbox.Stream{Name: "pods", Position: 1 << 20},
-		Entries: append(changesOf(greedy, 10, many), changesOf(victim, 1, 3)...)}))
+	must(t, store.Commit(t.Context(), outbox.Change{Objects: &outbox.ObjectStep{Stream: outbox.Stream{Name: "pods", Position: 1 << 20}}, Entries: append(changesOf(greedy, 10, many), changesOf(victim, 1, 3)...)}))
 	var c checkpoint.Checkpoint
 	must(t, (&Pipeline{Config: Config{Outbox: store}}).addStreams(t.Context(), &c))
 	waiting := c.Streams["pods"].Waiting
@@ -130,8 +129,7 @@ func TestAnOldOutboxContinuesTheStreamsOfTheCheckpoint(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			store := openOutbox(t)
 			must(t, store.Replay(t.Context(), "h", 1, outbox.DeliveredOffsets{}))
-			must(t, store.CommitChanges(t.Context(), outbox.ChangeBatch{Stream: outbox.Stream{Name: "pods", Position: 9, Complete: true},
-				Put: []outbox.Baseline{{UID: "web", Namespace: "shop"}}, Entries: changesOf("ops", 5, 3)}))
+			must(t, store.Commit(t.Context(), outbox.Change{Objects: &outbox.ObjectStep{Stream: outbox.Stream{Name: "pods", Position: 9, Complete: true}, Put: []outbox.Baseline{{UID: "web", Namespace: "shop"}}}, Entries: changesOf("ops", 5, 3)}))
 			last := map[string]checkpoint.Stream{"pods": {Position: 6, Waiting: map[string]map[string]uint64{"ops": {"k6": 6}}}}
 			p := &Pipeline{Config: Config{Outbox: store}}
 			for range 2 {

@@ -462,16 +462,12 @@ func (p *Pipeline) stateStep(ctx context.Context, stream *outbox.Stream, evaluat
 		st.finish()
 		return nil
 	}
-	batch := outbox.LastingBatch{Stream: stream.Name}
-	if batch.Windows, batch.Entries, err = d.conclude(ctx, st.occurrences); err != nil {
+	d.change = outbox.Change{Stream: stream.Name}
+	if err := d.conclude(ctx, st.occurrences, st.now); err != nil {
 		return err
 	}
-	for i := range batch.Entries {
-		batch.Entries[i].CreatedAt = st.now
-	}
-	batch.LastingChanges = st.rowChanges(d.evaluations)
-	batch.Status = d.statusCounts(st.occurrences, st.now)
-	if err := p.Outbox.CommitLasting(ctx, batch); err != nil {
+	d.change.Lasting = st.rowChanges(d.evaluations)
+	if err := p.Outbox.Commit(ctx, d.change); err != nil {
 		return err
 	}
 	st.finish()

@@ -158,7 +158,7 @@ func (p *Pipeline) beginNow(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("read the newest position: %w", err)
 	}
-	return p.Outbox.Commit(ctx, outbox.Batch{Position: position, Time: now.Add(-source.ClockDifference)})
+	return p.Outbox.Commit(ctx, outbox.Change{Events: &outbox.EventStep{Position: position, Time: now.Add(-source.ClockDifference)}})
 }
 
 // beginTerm writes a token that connects the checkpoint with this outbox. The outbox gets it first:

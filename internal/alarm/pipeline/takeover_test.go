@@ -47,7 +47,7 @@ func TestADamagedCheckpointIsReportedUnlessTheOutboxReplacesIt(t *testing.T) {
 	if start.Position != 1 || !slices.Equal(reported.reasons, []string{damagedReason}) {
 		t.Errorf("position %d, reported %q", start.Position, reported.reasons)
 	}
-	must(t, store.Commit(t.Context(), outbox.Batch{Position: 120}))
+	must(t, store.Commit(t.Context(), outbox.Change{Events: &outbox.EventStep{Position: 120}}))
 	start, err = leader(damaged).takeOver(t.Context())
 	must(t, err)
 	if start.Position != 120 || len(reported.reasons) != 1 {

@@ -407,12 +407,12 @@ func TestTheStatusShowsOpenGroupsAndWhoAcknowledgedThem(t *testing.T) {
 		})
 	}
 	ctx := t.Context()
-	if err := w.outbox.Commit(ctx, outbox.Batch{Position: 1, Entries: entries}); err != nil {
+	if err := w.outbox.Commit(ctx, outbox.Change{Events: &outbox.EventStep{Position: 1}, Entries: entries}); err != nil {
 		t.Fatal(err)
 	}
 	notice := entries[0]
 	notice.Member = &outbox.Membership{Group: ack.Group, Acknowledged: &acknowledged, Notice: true, StateOnly: true}
-	if err := w.outbox.AcknowledgeGroups(ctx, []outbox.Entry{notice}); err != nil {
+	if err := w.outbox.Commit(ctx, outbox.Change{Entries: []outbox.Entry{notice}}); err != nil {
 		t.Fatal(err)
 	}
 	result, _ := w.reconcile(t, status.Result{Acknowledgements: []v1alpha1.AlarmAcknowledgement{ack}})

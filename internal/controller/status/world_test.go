@@ -106,7 +106,7 @@ func (w *world) restartOn(t *testing.T, dir string) {
 // count counts something for the object.
 func (w *world) count(t *testing.T, change outbox.StatusCounts) {
 	t.Helper()
-	err := w.outbox.Commit(t.Context(), outbox.Batch{Position: 1, Status: map[string]outbox.StatusCounts{w.key.String(): change}})
+	err := w.outbox.Commit(t.Context(), outbox.Change{Events: &outbox.EventStep{Position: 1}, Status: map[string]outbox.StatusCounts{w.key.String(): change}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -33,7 +33,7 @@ func newOutbox(t *testing.T) (dir string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = l.Close() })
-	batch := outbox.Batch{Position: 5}
+	batch := outbox.Change{Events: &outbox.EventStep{Position: 5}}
 	for i := range 6 {
 		payload, err := json.Marshal(message.Message{Title: fmt.Sprint("message ", i), Text: "some text"})
 		if err != nil {
