@@ -30,7 +30,7 @@ import (
 
 // manyEvents is the number of live Events of BenchmarkManyLiveEvents. manyLimit is the limit
 // of the memory of the process with them, in bytes.
-const manyEvents, manyLimit = 2_000_000, 150 << 20
+const manyEvents, manyLimit = 2_000_000, 300 << 20
 
 // These variables are the environment of the process that BenchmarkManyLiveEvents measures.
 // They are the address of the API server, the directory of the outbox, and the position that

@@ -134,7 +134,7 @@ func FuzzEvent(f *testing.F) {
 			t.Skip("the frame is no entry of a watch")
 		}
 		out := make(chan change, 1)
-		r := newReader(&Source{clock: clock.RealClock{}, log: logr.Discard()}, Start{Position: 20, CountsKnown: true}, newCounts(), out)
+		r := newReader(&Source{clock: clock.RealClock{}, log: logr.Discard()}, Start{Position: 20, CountsKnown: true}, &counts{}, out)
 		r.listing = listing
 		if err := r.handle(context.Background(), watch.Added, &d.event); err != nil {
 			t.Fatal(err)

@@ -1,14 +1,12 @@
 package source
 
 import (
+	"encoding/binary"
 	"iter"
-	"maps"
-	"strings"
 	"time"
 
-	"github.com/google/uuid"
-
 	"github.com/bongsu-io/bongsu/internal/alarm"
+	"github.com/bongsu-io/bongsu/internal/alarm/live"
 )
 
 // known is the state of a live Event.
@@ -17,19 +15,21 @@ type known struct {
 	count    int32
 }
 
-// counts remembers the live Events. The API server creates only UUIDs, which need 16 bytes instead of
-// 52. BenchmarkCounts measures its memory.
-type counts struct {
-	byUUID *table
-	// other contains UIDs that are not UUIDs in canonical form. listed contains those that
-	// were set since beginList.
-	other  map[string]known
-	listed map[string]bool
+// packed is a known without padding, because the Events of a large cluster are millions.
+type packed [12]byte
+
+func (k known) pack() (p packed) {
+	binary.LittleEndian.PutUint64(p[:], k.position)
+	binary.LittleEndian.PutUint32(p[8:], uint32(k.count))
+	return p
 }
 
-func newCounts() *counts {
-	return &counts{byUUID: newTable(), other: map[string]known{}}
+func (p packed) unpack() known {
+	return known{position: binary.LittleEndian.Uint64(p[:]), count: int32(binary.LittleEndian.Uint32(p[8:]))}
 }
+
+// counts remembers the live Events. BenchmarkCounts measures its memory.
+type counts struct{ events live.Set[packed] }
 
 // load remembers stored counts. A nil sequence is empty.
 func (c *counts) load(stored iter.Seq2[alarm.EventCount, error]) error {
@@ -45,96 +45,47 @@ func (c *counts) load(stored iter.Seq2[alarm.EventCount, error]) error {
 	return nil
 }
 
-// close frees the memory. The counts must not be used afterwards.
-func (c *counts) close() { c.byUUID.close() }
-
 func (c *counts) get(uid string) (known, bool) {
-	if id, ok := parseUUID(uid); ok {
-		return c.byUUID.get(id)
+	p, ok := c.events.Get(uid)
+	if !ok {
+		return known{}, false
 	}
-	k, ok := c.other[uid]
-	return k, ok
+	return p.unpack(), true
 }
 
 // set remembers k. sweep then keeps it.
-func (c *counts) set(uid string, k known) {
-	if id, ok := parseUUID(uid); ok {
-		c.byUUID.set(id, k)
-		return
-	}
-	c.other[uid] = k
-	if c.listed != nil {
-		c.listed[uid] = true
-	}
-}
+func (c *counts) set(uid string, k known) { c.events.Set(uid, k.pack()) }
 
-func (c *counts) remove(uid string) {
-	if id, ok := parseUUID(uid); ok {
-		c.byUUID.remove(id)
-		return
-	}
-	delete(c.other, uid)
-	delete(c.listed, uid)
-}
-
-// beginList forgets which Events an unfinished list contained. sweep then finds what this
-// list does not contain.
-func (c *counts) beginList() {
-	c.byUUID.unmark()
-	c.listed = map[string]bool{}
-}
-
-// sweep removes the Events that were not set since beginList, and calls gone with their
-// UIDs. It stops at the first error of gone and returns it.
+// sweep removes the Events that were not set since the begin of the list, and calls gone with
+// their UIDs. It stops at the first error of gone and returns it.
 func (c *counts) sweep(gone func(uid string) error) error {
-	if err := c.byUUID.sweep(func(id uuid.UUID) error { return gone(id.String()) }); err != nil {
-		return err
-	}
-	for uid := range c.other {
-		if c.listed[uid] {
-			continue
-		}
-		c.remove(uid)
+	for uid := range c.events.Unlisted() {
+		c.events.Remove(uid)
 		if err := gone(uid); err != nil {
 			return err
 		}
 	}
-	c.listed = nil
 	return nil
 }
 
 // forgetPositions sets every position to the lowest one, because they belong to another
 // history.
 func (c *counts) forgetPositions() {
-	c.byUUID.forgetPositions()
-	for uid, k := range c.other {
+	c.events.Replace(func(p packed) packed {
+		k := p.unpack()
 		k.position = 0
-		c.other[uid] = k
-	}
-}
-
-func (c *counts) len() int {
-	return c.byUUID.len() + len(c.other)
+		return k.pack()
+	})
 }
 
 func (c *counts) all() iter.Seq2[string, known] {
 	return func(yield func(string, known) bool) {
-		for id, k := range c.byUUID.all() {
-			if !yield(id.String(), k) {
+		for uid, p := range c.events.All() {
+			if !yield(uid, p.unpack()) {
 				return
 			}
 		}
-		maps.All(c.other)(yield)
 	}
-}
-
-// parseUUID accepts only texts that UUID.String returns.
-func parseUUID(s string) (uuid.UUID, bool) {
-	if len(s) != 36 || s != strings.ToLower(s) {
-		return uuid.UUID{}, false
-	}
-	id, err := uuid.Parse(s)
-	return id, err == nil
 }
 
 // observation is what one entry shows of an Event.

@@ -1,39 +1,25 @@
 package source
 
 import (
+	"errors"
+	"math"
+	"runtime"
 	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/bongsu-io/bongsu/internal/testing/eventstream"
 )
 
 const someUUID = "0f8fad5b-d9cb-469f-a165-70867728950e"
 
-func TestCountsRememberUUIDsAndOthers(t *testing.T) {
-	c := newCounts()
-	for i, uid := range []string{someUUID, "node-1", "0F8FAD5B-D9CB-469F-A165-70867728950E", "0f8fad5b-d9cb-469f-a165-70867728950g"} {
-		c.set(uid, known{position: uint64(i), count: 1})
-	}
-	if c.byUUID.len() != 1 || len(c.other) != 3 {
-		t.Fatalf("%d UUIDs and %d others, want 1 and 3", c.byUUID.len(), len(c.other))
-	}
-	for uid, k := range c.all() {
-		if got, ok := c.get(uid); !ok || got != k {
-			t.Errorf("get(%s) = %v, %v, want %v", uid, got, ok, k)
-		}
-		c.remove(uid)
-	}
-	if c.len() != 0 {
-		t.Errorf("%d left after all were removed", c.len())
-	}
-}
-
 func TestSweepRemovesEventsThatTheListDidNotContain(t *testing.T) {
-	c := newCounts()
+	c := &counts{}
 	for _, uid := range []string{someUUID, "a", "b"} {
 		c.set(uid, known{count: 1})
 	}
-	c.beginList()
+	c.events.BeginList()
 	c.set("a", known{count: 2})
 	var gone []string
 	if err := c.sweep(func(uid string) error { gone = append(gone, uid); return nil }); err != nil {
@@ -43,19 +29,67 @@ func TestSweepRemovesEventsThatTheListDidNotContain(t *testing.T) {
 	if diff := cmp.Diff([]string{someUUID, "b"}, gone); diff != "" {
 		t.Error(diff)
 	}
-	if c.len() != 1 {
-		t.Errorf("%d left, want 1", c.len())
+	if c.events.Len() != 1 {
+		t.Errorf("%d left, want 1", c.events.Len())
 	}
 }
 
-func FuzzUUIDIsPrintedAsItWasParsed(f *testing.F) {
-	f.Add(someUUID)
-	f.Add("00000000-0000-0000-0000-00000000000\xff")
-	f.Fuzz(func(t *testing.T, uid string) {
-		if id, ok := parseUUID(uid); ok && id.String() != uid {
-			t.Errorf("%q comes back as %q", uid, id)
+// Two million Events need 128 MB. The number is that of the heap after a collection.
+func TestALiveEventNeedsAFewBytes(t *testing.T) {
+	before, c := heap(), &counts{}
+	for n := range 120_000 {
+		c.set(string(eventstream.UID(n)), known{count: 1})
+		if n > 20_000 && n%4_000 == 0 {
+			if each := (float64(heap()) - float64(before)) / float64(n+1); each > 75 {
+				t.Errorf("%d Events need %.1f bytes each, want 75 at most", n+1, each)
+			}
 		}
+	}
+	runtime.KeepAlive(c)
+}
+
+// Otherwise, the list after a long time without a leader would need memory for every Event
+// that was deleted meanwhile.
+func TestASweepReportsEachEventAfterItsRemoval(t *testing.T) {
+	c := &counts{}
+	for n := range 1000 {
+		c.set(string(eventstream.UID(n)), known{count: 1})
+	}
+	c.set("other", known{count: 1})
+	c.events.BeginList()
+	left, stop := c.events.Len(), errors.New("stop")
+	err := c.sweep(func(string) error {
+		if left--; c.events.Len() != left {
+			t.Fatalf("%d Events are remembered, want %d", c.events.Len(), left)
+		}
+		if left == 500 {
+			return stop
+		}
+		return nil
 	})
+	if !errors.Is(err, stop) || c.events.Len() != 500 {
+		t.Fatalf("error %v, %d Events left, want 500 after the error", err, c.events.Len())
+	}
+	if err := c.sweep(func(string) error { return nil }); err != nil || c.events.Len() != 0 {
+		t.Errorf("error %v, %d Events left, want none", err, c.events.Len())
+	}
+}
+
+func TestACountAndAPositionOfAnySizeAreRemembered(t *testing.T) {
+	c := &counts{}
+	for uid, want := range map[string]known{"none": {}, "largest": {position: math.MaxUint64, count: math.MaxInt32}, someUUID: {position: 1 << 40, count: 7}} {
+		c.set(uid, want)
+		if got, ok := c.get(uid); !ok || got != want {
+			t.Errorf("%s: got %+v, %t, want %+v", uid, got, ok, want)
+		}
+		c.forgetPositions()
+		if got, _ := c.get(uid); got != (known{count: want.count}) {
+			t.Errorf("%s: got %+v after all positions were forgotten", uid, got)
+		}
+	}
+	if got, ok := c.get("unknown"); ok {
+		t.Errorf("an unknown Event has %+v", got)
+	}
 }
 
 func TestFirstIncreaseOfAnUnknownEvent(t *testing.T) {

@@ -66,7 +66,7 @@ func (r *reader) listReplay(ctx context.Context) error {
 // that has changed since the position of the list is left out, because its count at that
 // position is unknown. The counts are then not complete.
 func (r *reader) seed(ctx context.Context, opts metav1.ListOptions) (listed uint64, complete bool, err error) {
-	r.counts.beginList()
+	r.counts.events.BeginList()
 	complete = true
 	listed, err = r.client.list(ctx, opts, func(e *eventsv1.Event, listed uint64) error {
 		position, ok := r.locate(e)
@@ -153,7 +153,7 @@ func (r *reader) rewind() {
 func (r *reader) beginList() {
 	r.source.log.Info("Events are listed", "position", r.position)
 	r.source.update(func(s *State) { s.Relists++ })
-	r.counts.beginList()
+	r.counts.events.BeginList()
 	r.listing = true
 }
 

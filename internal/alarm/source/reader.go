@@ -109,7 +109,7 @@ func (r *reader) bookmark(ctx context.Context, e *eventsv1.Event, position uint6
 }
 
 func (r *reader) forget(ctx context.Context, uid string, position uint64) error {
-	r.counts.remove(uid)
+	r.counts.events.Remove(uid)
 	r.countEvent()
 	return r.record(ctx, change{forget: uid}, position)
 }
@@ -347,7 +347,7 @@ func (r *reader) countEvent() {
 	r.source.update(func(s *State) {
 		s.Events++
 		s.LastEvent = now
-		s.Live = r.counts.len()
+		s.Live = r.counts.events.Len()
 	})
 }
 

@@ -170,8 +170,7 @@ var defaultBackoff = wait.Backoff{Duration: time.Second, Factor: 2, Jitter: 0.5,
 // handler. It only returns errors of start.Counts.
 func (s *Source) Run(ctx context.Context, start Start, handle Handler) error {
 	changes := make(chan change, maxChanges)
-	remembered := newCounts()
-	defer remembered.close()
+	remembered := &counts{}
 	if err := remembered.load(start.Counts); err != nil {
 		if ctx.Err() != nil {
 			return nil
