@@ -48,7 +48,7 @@ type Membership struct {
 	// StateOnly, and counts in the total of its group.
 	Suppressed bool
 	// Acknowledged is set if a user acknowledged a group with this ID. Notice is true for the
-	// Entry that says so, which has a Count of 0: see [Store.AcknowledgeGroups].
+	// Entry that says so, which has a Count of 0: it puts the acknowledgement into force.
 	Acknowledged *Acknowledgement
 	Notice       bool
 }
