@@ -58,7 +58,7 @@ func (a *App) addAlarms(ctx context.Context, as *assembly) error {
 	as.bodyFailed, as.clusterName = observer.BodyFailed, clusterName(as.Options, uid)
 	known := &knownReceivers{namespaces: newNamespaces(a.manager.GetCache(), a.manager.GetAPIReader())}
 	dispatcher := notify.NewDispatcher(a.outbox, observer, realClock, as.Log.WithName("notify"),
-		notify.Options{MaxAge: as.Options.DeliveryMaxAge, MayLead: a.lease.held, Orphaned: known.orphaned})
+		notify.Options{MaxAge: as.Options.DeliveryMaxAge, MayLead: a.lease.mayLead, Orphaned: known.orphaned})
 	metrics.RegisterReceivers(as.Metrics, dispatcher.FailingReceivers, dispatcher.SetAsideByAll)
 	inForce := pipeline.NewAlarms()
 	changes, err := objects.New(as.REST, a.outbox, realClock, as.Log.WithName("changes"))
@@ -78,25 +78,22 @@ func (a *App) addAlarms(ctx context.Context, as *assembly) error {
 		return err
 	}
 	alarmPipeline := pipeline.New(pipeline.Config{
-		NamespaceLabels: known.namespaceLabels,
-		ClusterUID:      uid,
-		Source:          as.events,
-		Changes:         changes,
-		Outbox:          a.outbox,
-		Checkpoint:      checkpoint.NewStore(a.manager.GetClient(), as.Options.Namespace).Named(as.clusterName),
-		Dispatcher:      dispatcher,
-		Alarms:          inForce,
-		Namespaces:      known,
-		Enricher:        enricher,
-		Reporter:        observer,
-		Observe:         as.observe,
-		LoadAlarms:      func(ctx context.Context) error { known.start(realClock.Now()); return controllers.prime(ctx) },
-		MaxAge:          undecidedAfter,
-		Identify:        known.identify,
-		Repeats:         known.repeats,
-		Acknowledges:    known.acknowledges,
-		Clock:           realClock,
-		Log:             as.Log.WithName("pipeline"),
+		ClusterUID: uid,
+		Source:     as.events,
+		Changes:    changes,
+		Outbox:     a.outbox,
+		Checkpoint: checkpoint.NewStore(a.manager.GetClient(), as.Options.Namespace).Named(as.clusterName),
+		Dispatcher: dispatcher,
+		Alarms:     inForce,
+		Namespaces: known,
+		Enricher:   enricher,
+		Reporter:   observer,
+		Observe:    as.observe,
+		LoadAlarms: func(ctx context.Context) error { known.start(realClock.Now()); return controllers.prime(ctx) },
+		MaxAge:     undecidedAfter,
+		Receiver:   known.receiver,
+		Clock:      realClock,
+		Log:        as.Log.WithName("pipeline"),
 	})
 	if recovery := a.outbox.Recovered(); recovery != nil {
 		observer.OutboxReset(ctx, recovery)

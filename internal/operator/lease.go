@@ -21,9 +21,9 @@ type lease struct {
 	renewed atomic.Pointer[time.Time]
 }
 
-// held reports whether no other replica can lead. A nil lease is always held. A suspended machine
+// mayLead reports whether no other replica can lead. It is true for a nil lease. A suspended machine
 // stops the monotonic clock, so that both clocks count.
-func (l *lease) held() bool {
+func (l *lease) mayLead() bool {
 	if l == nil {
 		return true
 	}
@@ -57,7 +57,7 @@ type fence struct {
 // RoundTrip implements http.RoundTripper.
 func (f *fence) RoundTrip(req *http.Request) (*http.Response, error) {
 	changes := req.Method != http.MethodGet || strings.HasSuffix(req.URL.Path, "/exec")
-	if !changes || f.lease.renewed.Load() == nil || f.lease.held() {
+	if !changes || f.lease.renewed.Load() == nil || f.lease.mayLead() {
 		return f.next.RoundTrip(req)
 	}
 	if req.Body != nil {

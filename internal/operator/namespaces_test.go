@@ -6,7 +6,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -14,7 +13,6 @@ import (
 type namespaceReader struct {
 	client.Reader
 	labels map[string]map[string]string
-	uid    types.UID
 	err    error
 	reads  int
 }
@@ -25,7 +23,6 @@ func (r *namespaceReader) Get(_ context.Context, key client.ObjectKey, object cl
 	switch {
 	case ok:
 		object.SetLabels(labels)
-		object.SetUID(r.uid)
 		return nil
 	case r.err != nil:
 		return r.err
@@ -35,11 +32,10 @@ func (r *namespaceReader) Get(_ context.Context, key client.ObjectKey, object cl
 }
 
 func TestANamespaceThatTheCacheLacksIsReadFromTheAPIServer(t *testing.T) {
-	const receiver = "AlarmReceiver/shop/hook@namespace:shop-uid"
-	cache, live := &namespaceReader{}, &namespaceReader{uid: "shop-uid", err: apierrors.NewTooManyRequestsError("slow down")}
+	cache, live := &namespaceReader{}, &namespaceReader{err: apierrors.NewTooManyRequestsError("slow down")}
 	n := &knownReceivers{namespaces: newNamespaces(cache, live)}
-	if _, _, unread := n.Labels("shop"); unread == "" || n.orphaned(receiver) {
-		t.Error("a namespace that cannot be read counts as existing or as deleted")
+	if _, _, unread := n.Labels("shop"); unread == "" {
+		t.Error("a namespace that cannot be read counts as existing")
 	}
 	if _, _, unread := n.Labels("bank"); unread == "" {
 		t.Error("another namespace is not unread")
@@ -51,7 +47,7 @@ func TestANamespaceThatTheCacheLacksIsReadFromTheAPIServer(t *testing.T) {
 	n.recent.Purge() // as time does
 	n.failing.Purge()
 	live.labels = map[string]map[string]string{"shop": {"team": "shop"}}
-	if labels, exists, _ := n.Labels("shop"); !exists || labels["team"] != "shop" || n.orphaned(receiver) {
+	if labels, exists, _ := n.Labels("shop"); !exists || labels["team"] != "shop" {
 		t.Errorf("a new namespace: exists %v, labels %v", exists, labels)
 	}
 
@@ -62,14 +58,7 @@ func TestANamespaceThatTheCacheLacksIsReadFromTheAPIServer(t *testing.T) {
 
 	n.recent.Purge() // as time does
 	cache.labels, live.labels, live.err = nil, nil, nil
-	if _, exists, unread := n.Labels("shop"); exists || unread != "" || !n.orphaned(receiver) {
+	if _, exists, unread := n.Labels("shop"); exists || unread != "" {
 		t.Error("a deleted namespace counts as existing")
-	}
-	live.labels, live.uid = map[string]map[string]string{"shop": nil}, "next"
-	if !n.orphaned(receiver) {
-		t.Error("a receiver of a namespace that was recreated can still be created")
-	}
-	if n.orphaned("ClusterAlarmReceiver//ops") || n.orphaned("nonsense") {
-		t.Error("a receiver without a namespace is orphaned")
 	}
 }

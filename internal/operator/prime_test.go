@@ -42,7 +42,7 @@ func (a inForce) Has(string, string) bool                            { return fa
 func (a inForce) NeedsOf(string) map[basealarm.Resource]fields.Shape { return nil }
 func (a inForce) Set(key, _ string, compiled *match.Alarm)           { a[key] = compiled }
 func (a inForce) Delete(key string)                                  { delete(a, key) }
-func (a inForce) Hold(key, _ string)                                 { delete(a, key) }
+func (a inForce) Deactivate(key, _ string)                           { delete(a, key) }
 
 // prime primes alarms of both kinds, and returns those in force and their reconcilers.
 func prime(t *testing.T, objects ...client.Object) (inForce, client.Client, *alarmControllers) {
@@ -77,7 +77,7 @@ func primeWhen(t *testing.T, begun func() bool, set alarms.Alarms, gate *policie
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = store.Close() })
-	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithStatusSubresource(&v1alpha1.Alarm{}).Build()
+	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithObjects(receiversOf(objects)...).WithStatusSubresource(&v1alpha1.Alarm{}).Build()
 	d := alarms.Dependencies{
 		Client: c, Compiler: compiler, Alarms: set, Policies: gate, Clock: realClock, Begun: begun,
 		Changes:  struct{ alarms.Changes }{}, // these alarms name no resources
@@ -93,8 +93,8 @@ func primeWhen(t *testing.T, begun func() bool, set alarms.Alarms, gate *policie
 func TestPrimePutsAlarmsOfBothKindsIntoForce(t *testing.T) {
 	spec := v1alpha1.AlarmSpec{Match: []v1alpha1.EventMatch{{}}}
 	set, _, _ := prime(t,
-		&v1alpha1.Alarm{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "a"}, Spec: v1alpha1.NamespacedAlarmSpec{AlarmSpec: spec}},
-		&v1alpha1.ClusterAlarm{ObjectMeta: metav1.ObjectMeta{Name: "b"}, Spec: v1alpha1.ClusterAlarmSpec{AlarmSpec: spec}},
+		alarmOf("shop", "a", 1, spec),
+		clusterAlarmOf("b", spec),
 	)
 	if diff := cmp.Diff([]string{"Alarm/shop/a", "ClusterAlarm//b"}, slices.Sorted(maps.Keys(set))); diff != "" {
 		t.Error(diff)
@@ -134,8 +134,29 @@ func alarmOf(namespace, name string, age int, spec v1alpha1.AlarmSpec) *v1alpha1
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: namespace, Name: name, UID: types.UID(namespace + name), CreationTimestamp: metav1.Unix(int64(1e9-age), 0),
 		},
-		Spec: v1alpha1.NamespacedAlarmSpec{AlarmSpec: spec},
+		Spec: v1alpha1.NamespacedAlarmSpec{AlarmSpec: spec, Receivers: []v1alpha1.ReceiverReference{{Kind: v1alpha1.KindAlarmReceiver, Name: "ops"}}},
 	}
+}
+
+// clusterAlarmOf returns a ClusterAlarm.
+func clusterAlarmOf(name string, spec v1alpha1.AlarmSpec) *v1alpha1.ClusterAlarm {
+	return &v1alpha1.ClusterAlarm{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec:       v1alpha1.ClusterAlarmSpec{AlarmSpec: spec, Receivers: []v1alpha1.ClusterReceiverReference{{Kind: v1alpha1.KindClusterAlarmReceiver, Name: "ops"}}},
+	}
+}
+
+// receiversOf returns the receivers of alarms.
+func receiversOf(alarms []client.Object) []client.Object {
+	all := []client.Object{&v1alpha1.ClusterAlarmReceiver{ObjectMeta: metav1.ObjectMeta{Name: "ops"}}}
+	seen := map[string]bool{"": true}
+	for _, a := range alarms {
+		if namespace := a.GetNamespace(); !seen[namespace] {
+			seen[namespace] = true
+			all = append(all, &v1alpha1.AlarmReceiver{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "ops"}})
+		}
+	}
+	return all
 }
 
 // largeSpec has sixteen expressions of maximum size, and a message.
@@ -162,7 +183,7 @@ func TestAHundredLargeAlarmsDoNotStopTheStart(t *testing.T) {
 	small := v1alpha1.AlarmSpec{Match: []v1alpha1.EventMatch{{Expression: "event.count > 3"}}}
 	objects := []client.Object{
 		alarmOf("victim", "young", 1, small),
-		&v1alpha1.ClusterAlarm{ObjectMeta: metav1.ObjectMeta{Name: "all"}, Spec: v1alpha1.ClusterAlarmSpec{AlarmSpec: small}},
+		clusterAlarmOf("all", small),
 	}
 	for i := range 50 {
 		objects = append(objects,
@@ -207,7 +228,7 @@ func TestAHundredLargeAlarmsDoNotStopTheStart(t *testing.T) {
 	if _, err := all.alarm.Reconcile(t.Context(), reconcile.Request{NamespacedName: key}); err != nil {
 		t.Fatal(err)
 	}
-	if got := ready("plain-45"); got != v1alpha1.ReasonReady && got != v1alpha1.ReasonReceiverNotFound {
+	if got := ready("plain-45"); got != v1alpha1.ReasonReady {
 		t.Errorf("the reason is %s after an older Alarm was deleted", got)
 	}
 }
@@ -266,25 +287,25 @@ func TestChangesOfAlarmsAreCompiledAtALimitedPacePerNamespace(t *testing.T) {
 	})
 }
 
-// withHeld also contains the UIDs of alarms that are held.
-type withHeld struct {
+// withInactive also contains the UIDs of alarms that are inactive.
+type withInactive struct {
 	inForce
-	held map[string]string
+	inactive map[string]string
 }
 
-func (a withHeld) Set(key, version string, compiled *match.Alarm) {
-	delete(a.held, key)
+func (a withInactive) Set(key, version string, compiled *match.Alarm) {
+	delete(a.inactive, key)
 	a.inForce.Set(key, version, compiled)
 }
 
-func (a withHeld) Hold(key, uid string) {
+func (a withInactive) Deactivate(key, uid string) {
 	delete(a.inForce, key)
-	a.held[key] = uid
+	a.inactive[key] = uid
 }
 
-func (a withHeld) Delete(key string) {
+func (a withInactive) Delete(key string) {
 	delete(a.inForce, key)
-	delete(a.held, key)
+	delete(a.inactive, key)
 }
 
 // closedGate returns a gate without policies, after the grace time.
@@ -310,24 +331,24 @@ func closedGate(t *testing.T) *policies.Gate {
 	return gate
 }
 
-// The states of an alarm that is held are kept, and those of one that is deleted are forgotten.
+// The states of an alarm that is inactive are kept, and those of one that is deleted are forgotten.
 func TestAnAlarmThatCannotBeInForceIsHeldUntilItIsDeletedOrSuspended(t *testing.T) {
 	valid := v1alpha1.AlarmSpec{Match: []v1alpha1.EventMatch{{Expression: "event.count > 3"}}}
 	large := largeSpec("[1].map(x, x) == [1]", strings.Repeat("${1}", 50))
 	for name, tc := range map[string]struct {
-		spec   v1alpha1.AlarmSpec
-		closed bool
-		held   bool
+		spec     v1alpha1.AlarmSpec
+		closed   bool
+		inactive bool
 	}{
 		"valid":                    {spec: valid},
-		"invalid":                  {spec: v1alpha1.AlarmSpec{Match: []v1alpha1.EventMatch{{Expression: "("}}}, held: true},
-		"without memory":           {spec: large, held: true},
-		"without policies":         {spec: valid, closed: true, held: true},
+		"invalid":                  {spec: v1alpha1.AlarmSpec{Match: []v1alpha1.EventMatch{{Expression: "("}}}, inactive: true},
+		"without memory":           {spec: large, inactive: true},
+		"without policies":         {spec: valid, closed: true, inactive: true},
 		"suspended":                {spec: v1alpha1.AlarmSpec{Suspend: true, Match: valid.Match}},
 		"suspended while it waits": {spec: v1alpha1.AlarmSpec{Suspend: true, Match: valid.Match}, closed: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			set := withHeld{inForce{}, map[string]string{}}
+			set := withInactive{inForce{}, map[string]string{}}
 			var gate *policies.Gate
 			if tc.closed {
 				gate = closedGate(t)
@@ -347,15 +368,15 @@ func TestAnAlarmThatCannotBeInForceIsHeldUntilItIsDeletedOrSuspended(t *testing.
 				}
 			}
 			reconcileIt()
-			if set.held["Alarm/shop/web"] == "shopweb" != tc.held {
-				t.Errorf("held are %v", set.held)
+			if set.inactive["Alarm/shop/web"] == "shopweb" != tc.inactive {
+				t.Errorf("inactive are %v", set.inactive)
 			}
 			if err := c.Delete(t.Context(), object); err != nil {
 				t.Fatal(err)
 			}
 			reconcileIt()
-			if len(set.held)+len(set.inForce) > 0 {
-				t.Errorf("held are %v, in force %v, after the deletion", set.held, set.inForce)
+			if len(set.inactive)+len(set.inForce) > 0 {
+				t.Errorf("inactive are %v, in force %v, after the deletion", set.inactive, set.inForce)
 			}
 		})
 	}
@@ -363,7 +384,7 @@ func TestAnAlarmThatCannotBeInForceIsHeldUntilItIsDeletedOrSuspended(t *testing.
 
 // An older alarm takes the memory of a younger one without a change of that.
 func TestAnAlarmThatAnotherOneDisplacesIsHeld(t *testing.T) {
-	set := withHeld{inForce{}, map[string]string{}}
+	set := withInactive{inForce{}, map[string]string{}}
 	plain := largeSpec(`event.reason == "Failed"`, "")
 	objects := []client.Object{}
 	for i := range 4 {
@@ -377,7 +398,7 @@ func TestAnAlarmThatAnotherOneDisplacesIsHeld(t *testing.T) {
 	if _, err := all.alarm.Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(older)}); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]string{"Alarm/shop/plain-0"}, slices.Sorted(maps.Keys(set.held))); diff != "" {
+	if diff := cmp.Diff([]string{"Alarm/shop/plain-0"}, slices.Sorted(maps.Keys(set.inactive))); diff != "" {
 		t.Error(diff)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/internal/alarm"
 	"github.com/bongsu-io/bongsu/internal/alarm/enrich"
+	"github.com/bongsu-io/bongsu/internal/alarm/pipeline"
 	"github.com/bongsu-io/bongsu/internal/alarm/receiver"
 	"github.com/bongsu-io/bongsu/internal/kube"
 )
@@ -25,52 +26,26 @@ type knownReceivers struct {
 // start is called before the first Event is read.
 func (r *knownReceivers) start(now time.Time) { r.started = now.Truncate(time.Second) }
 
-// identify returns the ID of the receiver with a key, or "" if there is none.
-// Occurrences before since belong to a former receiver of that name: while no operator ran,
+// receiver returns the receiver with a key, or false if there is none.
+// Occurrences before Since belong to a former receiver of that name: while no operator ran,
 // it could have been deleted and created again. Times of creation are in seconds. The former
 // AlarmReceiver can have been another tenant's, so that the rest of its second is left out too.
-func (r *knownReceivers) identify(key string) (id string, since time.Time) {
+func (r *knownReceivers) receiver(key string) (pipeline.Receiver, bool) {
 	object, err := get(context.Background(), r.cache, key, client.UnsafeDisableDeepCopy) // in memory
 	if err != nil {
-		return "", time.Time{}
+		return pipeline.Receiver{}, false
 	}
-	since = object.GetCreationTimestamp().Time
+	since := object.GetCreationTimestamp().Time
 	if _, ofTenant := object.(*v1alpha1.AlarmReceiver); ofTenant {
 		since = since.Add(time.Second)
 	}
 	if since.After(r.started) {
 		since = r.started
 	}
-	return alarm.ReceiverID(key, string(object.GetUID())), since
-}
-
-// repeats reports whether the receiver with an ID must get the messages of open groups again.
-func (r *knownReceivers) repeats(id string) bool { return r.is(id, receiver.Repeats) }
-
-// acknowledges reports whether the receiver with an ID shows who acknowledged a group.
-func (r *knownReceivers) acknowledges(id string) bool { return r.is(id, receiver.Acknowledges) }
-
-// is reports whether the receiver with an ID exists and has a property.
-func (r *knownReceivers) is(id string, property func(receiver.Object) bool) bool {
-	object, err := get(context.Background(), r.cache, alarm.ReceiverKey(id), client.UnsafeDisableDeepCopy)
-	if err != nil {
-		return false
-	}
-	existing, ok := object.(receiver.Object)
-	return ok && property(existing)
-}
-
-// namespaceLabels returns the labels by which the receiver with an ID chooses a channel.
-func (r *knownReceivers) namespaceLabels(id string) []string {
-	object, err := get(context.Background(), r.cache, alarm.ReceiverKey(id), client.UnsafeDisableDeepCopy)
-	if err != nil {
-		return nil
-	}
-	existing, ok := object.(receiver.Object)
-	if !ok {
-		return nil
-	}
-	return receiver.NamespaceLabels(existing)
+	return pipeline.Receiver{
+		ID: alarm.ReceiverID(key, string(object.GetUID())), Since: since,
+		Repeats: receiver.Repeats(object), Acknowledges: receiver.Acknowledges(object), NamespaceLabels: receiver.NamespaceLabels(object),
+	}, true
 }
 
 // orphaned reports whether the receiver with an ID does not exist any more. It is false if that
@@ -102,12 +77,12 @@ func (r *knownReceivers) isReceiver(receiver, uid string) (bool, error) {
 }
 
 // get reads the receiver with a key.
-func get(ctx context.Context, from client.Reader, receiver string, options ...client.GetOption) (client.Object, error) {
-	key, err := kube.ParseKey(receiver)
+func get(ctx context.Context, from client.Reader, id string, options ...client.GetOption) (receiver.Object, error) {
+	key, err := kube.ParseKey(id)
 	if err != nil {
 		return nil, err
 	}
-	var object client.Object = &v1alpha1.ClusterAlarmReceiver{}
+	var object receiver.Object = &v1alpha1.ClusterAlarmReceiver{}
 	if key.Namespace != "" {
 		object = &v1alpha1.AlarmReceiver{}
 	}

@@ -72,14 +72,14 @@ func TestWhatHappenedBeforeAReceiverIsNotForIt(t *testing.T) {
 	} {
 		r.start(tc.started)
 		for key, want := range map[string]time.Time{"AlarmReceiver/shop/team": tc.ofTenant, "ClusterAlarmReceiver//ops": tc.ofAdmins} {
-			if id, since := r.identify(key); id != key+"@uid" || !since.Equal(want) {
-				t.Errorf("%s: %s since %s, want %s", name, id, since, want)
+			if got, _ := r.receiver(key); got.ID != key+"@uid" || !got.Since.Equal(want) {
+				t.Errorf("%s: %s since %s, want %s", name, got.ID, got.Since, want)
 			}
 		}
 	}
 	reader.err = errors.New("not found")
-	if id, _ := r.identify("AlarmReceiver/shop/team"); id != "" {
-		t.Errorf("missing: %s", id)
+	if got, ok := r.receiver("AlarmReceiver/shop/team"); ok {
+		t.Errorf("missing: %+v", got)
 	}
 }
 
@@ -94,8 +94,8 @@ func TestOnlyAnExistingAlertmanagerRepeats(t *testing.T) {
 		"it does not exist": {receiverReader{spec: alertmanager, err: errors.New("not found")}, false},
 	} {
 		r := &knownReceivers{namespaces: newNamespaces(&tc.cache, &tc.cache)}
-		if got := r.repeats("AlarmReceiver/shop/team@uid"); got != tc.want {
-			t.Errorf("%s: repeats %t, want %t", name, got, tc.want)
+		if got, _ := r.receiver("AlarmReceiver/shop/team"); got.Repeats != tc.want {
+			t.Errorf("%s: repeats %t, want %t", name, got.Repeats, tc.want)
 		}
 	}
 }

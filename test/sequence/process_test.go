@@ -88,7 +88,7 @@ func (w *world) start(replica int) *process {
 		ClusterUID: "cluster", Source: p.source, Outbox: p.store, Checkpoint: checkpoint.NewStore(api, "bongsu"),
 		Dispatcher: p.dispatcher, Alarms: p.alarms, Namespaces: noNamespaces{}, Enricher: w, Reporter: observer, MaxAge: 24 * time.Hour,
 		Observe: func(context.Context, []alarm.Occurrence) {}, Clock: clock.RealClock{}, Log: logr.Discard(),
-		Identify: p.identify,
+		Receiver: p.receiver,
 		LoadAlarms: func(context.Context) error {
 			for _, a := range w.alarms {
 				p.apply(a)
@@ -162,19 +162,16 @@ func (p *process) configure(e *endpoint) {
 	})
 }
 
-// identify does what the operator does with its cache of the receivers.
-func (p *process) identify(key string) (id string, since time.Time) {
+// receiver does what the operator does with its cache of the receivers.
+func (p *process) receiver(key string) (pipeline.Receiver, bool) {
 	p.w.model.mu.Lock()
 	defer p.w.model.mu.Unlock()
 	e := p.w.receivers[key]
-	if e.isDeleted() {
-		return "", time.Time{}
-	}
-	since = e.created.Truncate(time.Second).Add(time.Second)
+	since := e.created.Truncate(time.Second).Add(time.Second)
 	if since.After(p.started) {
 		since = p.started
 	}
-	return alarm.ReceiverID(key, e.uid), since
+	return pipeline.Receiver{ID: alarm.ReceiverID(key, e.uid), Since: since}, !e.isDeleted()
 }
 
 // orphaned does what the operator does to learn whether a receiver exists.

@@ -64,13 +64,6 @@ type Checkpoint struct {
 	PositionHistory []TimedPosition `json:"positionHistory,omitempty"`
 }
 
-// Equal reports whether all fields are equal.
-func (c Checkpoint) Equal(o Checkpoint) bool {
-	return c.ClusterUID == o.ClusterUID && c.Epoch == o.Epoch && c.History == o.History && c.Position == o.Position && c.Time == o.Time &&
-		maps.Equal(c.Behind, o.Behind) && maps.EqualFunc(c.Waiting, o.Waiting, maps.Equal[map[string]uint64]) && maps.EqualFunc(c.Streams, o.Streams, Stream.Equal) &&
-		slices.Equal(c.PositionHistory, o.PositionHistory)
-}
-
 // maxBehind limits the bytes of Behind as JSON. A ConfigMap can contain 1 MiB
 // (https://kubernetes.io/docs/concepts/configuration/configmap/).
 const maxBehind = 512 << 10
@@ -316,4 +309,51 @@ func (c *Checkpoint) FallBehind(receiver string, position uint64) {
 		behind = c.Position
 	}
 	c.Behind[receiver] = min(behind, position-1)
+}
+
+// TimedPosition is a position with its time: no occurrence up to Position is later than
+// Time, and no occurrence after Position is earlier.
+type TimedPosition struct {
+	Position uint64 `json:"position"`
+	// Time in seconds since 1970; 0 before the first occurrence.
+	Time int64 `json:"time"`
+}
+
+// Stream is the progress of delivery of the changes of one resource.
+type Stream struct {
+	// Version is the API version in which the objects were read.
+	Version string `json:"version,omitempty"`
+	// Position is the resourceVersion up to which changes are committed. It is not comparable
+	// with positions of Events or other streams. It is 0 if only States and their reports count.
+	Position uint64 `json:"position"`
+	// Time is when the stream was known to be current, in seconds since 1970; 0 if it is unknown.
+	Time int64 `json:"time,omitempty"`
+	// Waiting contains the changes that are not sent: for each receiver, their positions by
+	// idempotency key.
+	Waiting map[string]map[string]uint64 `json:"waiting,omitempty"`
+	// States are the states of objects that were reported and hold, newest first.
+	States []State `json:"states,omitempty"`
+}
+
+// Equal reports whether all fields are equal.
+func (s Stream) Equal(o Stream) bool {
+	return s.Version == o.Version && s.Position == o.Position && s.Time == o.Time &&
+		maps.EqualFunc(s.Waiting, o.Waiting, maps.Equal[map[string]uint64]) && slices.Equal(s.States, o.States)
+}
+
+// State is a state of an object that was reported and holds.
+type State struct {
+	// UID and Namespace are those of the object. Alarm is the UID of the alarm, and State the ID
+	// of one of its states.
+	UID       string `json:"uid"`
+	Namespace string `json:"namespace,omitempty"`
+	Alarm     string `json:"alarm"`
+	State     string `json:"state"`
+	// Since is when it began, in microseconds since 1970. Position is that of the stream when it
+	// was reported. Group is its group.
+	Since    int64  `json:"since"`
+	Position uint64 `json:"position"`
+	Group    string `json:"group"`
+	// Data is opaque here.
+	Data string `json:"data"`
 }

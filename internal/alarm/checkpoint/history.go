@@ -13,14 +13,6 @@ const MaxWindow = time.Hour
 // positionInterval is the minimum time between two positions of the history.
 const positionInterval = time.Minute
 
-// TimedPosition is a position with its time: no occurrence up to Position is later than
-// Time, and no occurrence after Position is earlier.
-type TimedPosition struct {
-	Position uint64 `json:"position"`
-	// Time in seconds since 1970; 0 before the first occurrence.
-	Time int64 `json:"time"`
-}
-
 // ExtendPositionHistory adds a position to a history if it is later than the last one by
 // the interval. It removes positions that no window needs.
 func ExtendPositionHistory(history []TimedPosition, position uint64, at time.Time) []TimedPosition {

@@ -94,7 +94,7 @@ func TestAnOldOutboxDoesNotChangeTheStatus(t *testing.T) {
 	if got := c.apply("uid"); got.Matched != 0 || c.reads != 0 {
 		t.Errorf("matched %d", got.Matched)
 	}
-	must(t, c.Replay(t.Context(), "", 1, outbox.DeliveredOffsets{})) // it did not
+	must(t, c.Replay(t.Context(), outbox.Replay{Position: 1})) // it did not
 	must(t, c.Confirm(t.Context()))
 	if got := c.apply("uid"); got.Matched != 0 || c.reads != 0 {
 		t.Errorf("matched %d", got.Matched)

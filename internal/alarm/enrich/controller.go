@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bongsu-io/bongsu/internal/alarm"
+	"github.com/bongsu-io/bongsu/internal/alarm/eventcache"
 	"github.com/bongsu-io/bongsu/internal/kube"
 	"github.com/bongsu-io/bongsu/pkg/diagnosis"
 )
@@ -193,4 +194,41 @@ func (e *Enricher) controllersOf(ctx context.Context, owner podController, pods 
 		}
 	}
 	return uids, nil
+}
+
+// causeIn returns the cause that the Event itself contains, or an empty string. It reads
+// no further object.
+func causeIn(event *alarm.Event) string {
+	if cause := diagnosis.FromEvent(eventcache.EventOf(event)); cause != nil {
+		return cause.Sentence()
+	}
+	return ""
+}
+
+// workload returns pods with the states of their Nodes. If a pod is not scheduled, it contains a summary
+// of all Nodes too. It does not read volumes, because the author of an alarm may not do so.
+func (e *Enricher) workload(ctx context.Context, pods ...*corev1.Pod) diagnosis.Workload {
+	w := diagnosis.Workload{Pods: pods, Now: e.clock.Now()}
+	if nodes, err := kube.NodesOf(ctx, e.nodes, pods); err == nil {
+		w.NodeStates = diagnosis.NodeStates(nodes)
+	}
+	if slices.ContainsFunc(pods, func(p *corev1.Pod) bool { return p.Spec.NodeName == "" }) {
+		w.Nodes = e.nodeSummary(ctx)
+	}
+	return w
+}
+
+// nodeSummary returns a summary of all Nodes, or nil if they cannot be read. It is kept for a while,
+// because a storm of Events can regard many pods.
+func (e *Enricher) nodeSummary(ctx context.Context) *diagnosis.Nodes {
+	if summary, ok := e.summary.Get(struct{}{}); ok {
+		return summary
+	}
+	var nodes corev1.NodeList
+	if e.nodes.List(ctx, &nodes, client.UnsafeDisableDeepCopy) != nil {
+		return nil
+	}
+	summary := diagnosis.SummarizeNodes(nodes.Items)
+	e.summary.Add(struct{}{}, summary)
+	return summary
 }

@@ -3,21 +3,11 @@ package enrich
 import (
 	"context"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/bongsu-io/bongsu/internal/alarm"
 )
-
-// Resources reads the objects of resources that alarms name.
-type Resources interface {
-	// Lookup returns how a resource is served, zero if its objects cannot be read. unread says why
-	// that is unknown. It makes no request.
-	Lookup(r alarm.Resource) (served alarm.Served, unread alarm.Unread)
-	// Get reads the metadata of an object, in the version of the resource.
-	Get(ctx context.Context, r alarm.Resource, namespace, name string) (*metav1.PartialObjectMetadata, error)
-}
 
 // WithResources lets Named read the resources that alarms name.
 func (e *Enricher) WithResources(r Resources) *Enricher {

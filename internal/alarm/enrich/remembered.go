@@ -97,3 +97,24 @@ func sizeOf(m map[string]string) (size int) {
 	}
 	return size
 }
+
+// cacheKey identifies a cached object. The cause of a Pod can be in the Event. For Pods with a
+// problem, reason is therefore that of the Event with a hash of its note and container. For
+// controllers it is ofPods, withoutPods or empty. named is the name of a resource that alarms name,
+// empty for a kind that is read for every alarm.
+type cacheKey struct {
+	alarm.Reference
+	reason, named string
+}
+
+// pause returns the key for which reads pause after a failure: the namespace. A resource that
+// alarms name has a key of its own, because its API can fail alone.
+func (k *cacheKey) pause() string {
+	if k.named == "" {
+		return k.Namespace
+	}
+	return k.Namespace + "/" + k.named
+}
+
+// identity returns the key under which an object is remembered, whatever it was read for.
+func (k *cacheKey) identity() cacheKey { return cacheKey{Reference: k.Reference, named: k.named} }

@@ -1,13 +1,11 @@
 package enrich
 
 import (
-	"context"
 	"errors"
 	"net/http"
 
 	"github.com/google/uuid"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bongsu-io/bongsu/internal/alarm"
 )
@@ -71,16 +69,4 @@ func Classify(err error) alarm.Unread {
 func isGone(ref alarm.Reference, err error) bool {
 	id, invalid := uuid.Parse(ref.UID)
 	return (errors.Is(err, errNoObject) || apierrors.IsNotFound(err)) && invalid == nil && id.String() == ref.UID
-}
-
-// read reads the object of a reference. It returns errNoObject if another object has its
-// name.
-func read(ctx context.Context, from client.Reader, ref alarm.Reference, object client.Object) error {
-	if err := from.Get(ctx, objectKey(ref), object); err != nil {
-		return err
-	}
-	if !isSame(ref, object) {
-		return errNoObject
-	}
-	return nil
 }

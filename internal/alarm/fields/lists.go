@@ -74,14 +74,6 @@ func without(list, other []any) (found []int) {
 	return found
 }
 
-// identities are the fields that identify entries of a list. The first key that all entries
-// have, and that is unique in both lists, matches entries. Only the first field of a key is
-// required.
-var identities = [][]string{
-	{"name"}, {"type"}, {"key"}, {"containerPort", "protocol"}, {"port", "protocol"}, {"mountPath"}, {"devicePath"},
-	{"ip"}, {"topologyKey", "whenUnsatisfiable"}, {"uid"}, {"host"}, {"path"}, {"name", "namespace", "kind"},
-}
-
 // commonKey returns the first key of identities that identifies all entries of both lists,
 // or nil.
 func commonKey(before, after []any) []string {

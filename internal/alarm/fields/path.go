@@ -248,3 +248,11 @@ func (s Shape) OnlyConditions() bool {
 		}
 	})
 }
+
+// identities are the fields that identify entries of a list. The first key that all entries
+// have, and that is unique in both lists, matches entries. Only the first field of a key is
+// required.
+var identities = [][]string{
+	{"name"}, {"type"}, {"key"}, {"containerPort", "protocol"}, {"port", "protocol"}, {"mountPath"}, {"devicePath"},
+	{"ip"}, {"topologyKey", "whenUnsatisfiable"}, {"uid"}, {"host"}, {"path"}, {"name", "namespace", "kind"},
+}

@@ -51,9 +51,3 @@ func compileAcknowledgements(specs []v1alpha1.AlarmAcknowledgement, open []v1alp
 	}
 	return all
 }
-
-// Acknowledged returns the acknowledgement of a group, or nil if there is none.
-func (a *Alarm) Acknowledged(group string) *Acknowledgement { return a.acknowledged[group] }
-
-// Acknowledgements returns all acknowledgements by group. The caller must not change them.
-func (a *Alarm) Acknowledgements() map[string]*Acknowledgement { return a.acknowledged }

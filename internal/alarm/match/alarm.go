@@ -7,7 +7,6 @@
 package match
 
 import (
-	"context"
 	"slices"
 	"time"
 
@@ -18,7 +17,6 @@ import (
 	"github.com/bongsu-io/bongsu/internal/alarm"
 	"github.com/bongsu-io/bongsu/internal/alarm/calendar"
 	"github.com/bongsu-io/bongsu/internal/alarm/fields"
-	"github.com/bongsu-io/bongsu/internal/glob"
 	"github.com/bongsu-io/bongsu/internal/kube"
 )
 
@@ -170,97 +168,84 @@ func (a *Alarm) beginsAfter(occ *alarm.Occurrence) bool {
 	return occ.ObservedAt.Before(a.from) && (occ.ReadAt.IsZero() || !a.from.After(occ.ReadAt))
 }
 
-// TrustedNamespace returns the namespace of the Event and of its regarding object. It
-// returns false if they differ, or if the object has none.
-func TrustedNamespace(event *alarm.Event) (string, bool) {
-	namespace := event.Regarding.Namespace
-	return namespace, namespace != "" && namespace == event.Namespace
-}
+// Needs returns the fields that the alarm needs of the objects of each resource. It is empty
+// if the alarm is suspended. Do not modify it.
+func (a *Alarm) Needs() map[alarm.Resource]fields.Shape { return a.needs }
 
-// Trusted reports whether an Event is in the namespace of its regarding object, or where
-// Kubernetes writes the Events of cluster-scoped objects.
-func Trusted(event *alarm.Event) bool { return !event.IsForeign() }
-
-// entry is a compiled EventMatch or ChangeMatch. An empty or nil field accepts everything.
-type entry struct {
-	kinds, reasons, except, types []string
-	names                         []glob.Pattern
-	note                          glob.Pattern
-	objectSelector                labels.Selector
-	selectorCost                  int64
-	expression                    *expression
-	// resolves: it is an entry of spec.resolve.match.
-	resolves bool
-	// change is set if it is an entry of spec.changes.
-	change *changeMatch
-}
-
-// accepts checks the fields that need only the occurrence. It does not check the reason or
-// the resource, because the index has found the entry by it. It adds the steps that globs
-// took to steps.
-func (e *entry) accepts(occ *alarm.Occurrence, steps *int) bool {
-	event := &occ.Event
-	if e.change != nil {
-		return e.acceptsChange(occ.Change, event.Regarding.Name, steps)
-	}
-	return anyOrOneOf(e.kinds, event.Regarding.Kind) &&
-		anyOrOneOf(e.types, event.Type) &&
-		!slices.Contains(e.except, event.Reason) &&
-		e.acceptsName(event.Regarding.Name, steps) &&
-		e.note.MatchCounting(event.Note, steps)
-}
-
-func anyOrOneOf(accepted []string, value string) bool {
-	return len(accepted) == 0 || slices.Contains(accepted, value)
-}
-
-func (e *entry) acceptsName(name string, steps *int) bool {
-	if len(e.names) == 0 {
-		return true
-	}
-	for _, g := range e.names {
-		if g.MatchCounting(name, steps) {
-			return true
+// joinNeeds returns what the entries and states need.
+func (a *Alarm) joinNeeds() map[alarm.Resource]fields.Shape {
+	needs := map[alarm.Resource]fields.Shape{}
+	for i := range a.entries {
+		if c := a.entries[i].change; c != nil && !a.suspended {
+			needs[c.resource] = fields.Union(needs[c.resource], c.needs)
 		}
 	}
-	return false
+	for _, s := range a.States() {
+		needs[s.Resource] = fields.Union(needs[s.Resource], s.needs)
+	}
+	return needs
 }
 
-// unread says why the data that the entry needs is unknown. It is empty if all is known.
-func (e *entry) unread(known *alarm.Context) alarm.Unread {
-	if known.ObjectUnread != "" && (e.objectSelector != nil || e.expression != nil && e.expression.needsObject) {
-		return known.ObjectUnread
-	}
-	if e.expression != nil && e.expression.needsNodes {
-		return known.NodesUnread
-	}
-	return ""
-}
-
-// decide decides on an occurrence that the entry accepts.
-func (e *entry) decide(ctx context.Context, vars *variables) Result {
-	if e.change != nil {
-		return e.evaluateChange(ctx, vars)
-	}
-	return e.evaluate(ctx, vars)
-}
-
-// evaluate checks the labels of the object and the expression.
-func (e *entry) evaluate(ctx context.Context, vars *variables) Result {
-	if unread := e.unread(vars.context); unread != "" {
-		return Result{Outcome: Undecided, Unread: unread}
-	}
-	if e.objectSelector != nil {
-		if !vars.context.Resolved {
-			return Result{Outcome: Unresolved}
-		}
-		vars.cost += e.selectorCost
-		if !e.objectSelector.Matches(labels.Set(vars.context.Object.Metadata.Labels)) {
-			return Result{Outcome: NotMatched}
+// needAnnotations adds the annotations to what the alarm needs of objects, for its messages and
+// groups. Labels are always there.
+func (a *Alarm) needAnnotations() {
+	annotations := fields.NewShape(fields.Join("metadata", "annotations"))
+	for i := range a.entries {
+		if c := a.entries[i].change; c != nil {
+			c.needs = fields.Union(c.needs, annotations)
 		}
 	}
-	if e.expression == nil {
-		return Result{Outcome: Matched}
+	for _, s := range a.states {
+		s.needs = fields.Union(s.needs, annotations)
 	}
-	return e.expression.evaluateCondition(ctx, vars)
+}
+
+// States returns the states of the alarm. It is empty if the alarm is suspended.
+func (a *Alarm) States() []*State {
+	if a.suspended {
+		return nil
+	}
+	return a.states
+}
+
+// Acknowledged returns the acknowledgement of a group, or nil if there is none.
+func (a *Alarm) Acknowledged(group string) *Acknowledgement { return a.acknowledged[group] }
+
+// Acknowledgements returns all acknowledgements by group. The caller must not change them.
+func (a *Alarm) Acknowledgements() map[string]*Acknowledgement { return a.acknowledged }
+
+// Route returns how the alarm chooses receivers by a label, or nil if it does not.
+func (a *Alarm) Route() *Route { return a.route }
+
+// WithRoute returns a copy of the alarm with another Route.
+func (a *Alarm) WithRoute(route *Route) *Alarm {
+	routed := *a
+	routed.setRoute(route)
+	routed.states = slices.Clone(a.states)
+	for i, s := range a.states {
+		state := *s
+		state.Alarm, routed.states[i] = &routed, &state
+	}
+	return &routed
+}
+
+func (a *Alarm) setRoute(route *Route) {
+	a.route, a.all = route, nil
+	if route == nil {
+		return
+	}
+	a.all = slices.Clone(a.Receivers)
+	for _, key := range route.keys {
+		if !slices.Contains(a.Receivers, key) {
+			a.all = append(a.all, key)
+		}
+	}
+}
+
+// AllReceivers returns the keys of all receivers that the alarm can have. Do not modify it.
+func (a *Alarm) AllReceivers() []string {
+	if a.route == nil {
+		return a.Receivers
+	}
+	return a.all
 }

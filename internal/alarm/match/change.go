@@ -3,13 +3,9 @@ package match
 import (
 	"context"
 	"fmt"
-	"reflect"
 	"slices"
 
 	"github.com/google/cel-go/cel"
-	"github.com/google/cel-go/common/ast"
-	"github.com/google/cel-go/common/operators"
-	"github.com/google/cel-go/common/types"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/internal/alarm"
@@ -23,26 +19,6 @@ const (
 	varChanged   = "changed"
 	varManager   = "manager"
 )
-
-// FieldChange is an element of the variable changed.
-type FieldChange struct {
-	Field string `json:"field"`
-	From  string `json:"from"`
-	To    string `json:"to"`
-}
-
-// newChangeEnv returns the environment of expressions about changes. object and oldObject are
-// as in the API, because their types are not known.
-func newChangeEnv() (*cel.Env, error) {
-	return newEnvOf(
-		structTypes(reflect.TypeFor[FieldChange](), reflect.TypeFor[alarm.Cluster]()),
-		cel.Variable(varObject, cel.DynType),
-		cel.Variable(varOldObject, cel.DynType),
-		cel.Variable(varChanged, cel.ListType(cel.ObjectType("FieldChange"))),
-		cel.Variable(varManager, cel.StringType),
-		cel.Variable(varCluster, cel.ObjectType("Cluster")),
-	)
-}
 
 // changeMatch is a compiled ChangeMatch, as a part of an entry.
 type changeMatch struct {
@@ -59,38 +35,6 @@ type changeMatch struct {
 // maxDifferences is the number of differences of a change that its text and the variable
 // changed contain.
 const maxDifferences = 20
-
-// Needs returns the fields that the alarm needs of the objects of each resource. It is empty
-// if the alarm is suspended. Do not modify it.
-func (a *Alarm) Needs() map[alarm.Resource]fields.Shape { return a.needs }
-
-// joinNeeds returns what the entries and states need.
-func (a *Alarm) joinNeeds() map[alarm.Resource]fields.Shape {
-	needs := map[alarm.Resource]fields.Shape{}
-	for i := range a.entries {
-		if c := a.entries[i].change; c != nil && !a.suspended {
-			needs[c.resource] = fields.Union(needs[c.resource], c.needs)
-		}
-	}
-	for _, s := range a.States() {
-		needs[s.Resource] = fields.Union(needs[s.Resource], s.needs)
-	}
-	return needs
-}
-
-// needAnnotations adds the annotations to what the alarm needs of objects, for its messages and
-// groups. Labels are always there.
-func (a *Alarm) needAnnotations() {
-	annotations := fields.NewShape(fields.Join("metadata", "annotations"))
-	for i := range a.entries {
-		if c := a.entries[i].change; c != nil {
-			c.needs = fields.Union(c.needs, annotations)
-		}
-	}
-	for _, s := range a.states {
-		s.needs = fields.Union(s.needs, annotations)
-	}
-}
 
 // ResourceOf returns the resource that an alarm names.
 func ResourceOf(named *v1alpha1.ChangeResource) alarm.Resource {
@@ -178,56 +122,12 @@ func (m *changeMatch) compileFields(field string, match *v1alpha1.ChangeMatch, e
 	return nil
 }
 
-func invalidField(field, message string) error {
-	return &CompileError{Reason: v1alpha1.ReasonInvalidMatch, Field: field, Message: plaintext.CutRunes(plaintext.Line(message), maxCompileMessage)}
-}
-
 // compileIn compiles an expression in another environment than that of Events.
 func (c *compilation) compileIn(env *cel.Env, field, text string) (*expression, error) {
 	inEvents := c.env
 	c.env = env
 	defer func() { c.env = inEvents }()
 	return c.compileCondition(field, text)
-}
-
-// readsOf returns the fields of object and oldObject that a checked expression reads. The
-// path ends where the expression uses the value other than by selecting a field.
-func readsOf(checked *cel.Ast) []fields.Path {
-	var reads []fields.Path
-	for _, use := range ast.MatchDescendants(ast.NavigateAST(checked.NativeRep()), ast.KindMatcher(ast.IdentKind)) {
-		switch name := use.AsIdent(); {
-		case name == varObject && isConditionOf(use):
-			reads = append(reads, readsOfConditions()...)
-		case name == varObject, name == varOldObject:
-			reads = append(reads, fields.Join(selectedFrom(use)...))
-		}
-	}
-	return reads
-}
-
-// selectedFrom returns the names of the fields that are selected one after the other.
-func selectedFrom(use ast.NavigableExpr) []string {
-	var names []string
-	for {
-		parent, ok := use.Parent()
-		if !ok {
-			return names
-		}
-		switch {
-		case parent.Kind() == ast.SelectKind:
-			names = append(names, parent.AsSelect().FieldName())
-		case isCall(parent, operators.Index), isCall(parent, operators.OptIndex), isCall(parent, operators.OptSelect):
-			args := parent.AsCall().Args()
-			key, constant := literalText(args[1])
-			if !constant || args[0].ID() != use.ID() {
-				return names
-			}
-			names = append(names, key)
-		default:
-			return names
-		}
-		use = parent
-	}
 }
 
 // acceptsChange checks what needs only the change.
@@ -290,33 +190,3 @@ func describe(change *alarm.Change, found []fields.Difference, more int) string 
 
 // maxManager is the length of a field manager in a note. The API server allows 128 characters.
 const maxManager = 64
-
-// changeActivation resolves the variables of an expression about a change.
-type changeActivation struct{ vars *variables }
-
-// ResolveName implements cel.Activation.
-func (a changeActivation) ResolveName(name string) (any, bool) {
-	switch name {
-	case varObject:
-		return orNull(a.vars.change.Object), true
-	case varOldObject:
-		return orNull(a.vars.change.Old), true
-	case varChanged:
-		return a.vars.changed, true
-	case varManager:
-		return a.vars.change.Manager, true
-	case varCluster:
-		return &a.vars.context.Cluster, true
-	}
-	return nil, false
-}
-
-func orNull(object map[string]any) any {
-	if object == nil {
-		return types.NullValue
-	}
-	return object
-}
-
-// Parent implements cel.Activation.
-func (changeActivation) Parent() cel.Activation { return nil }

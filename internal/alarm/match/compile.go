@@ -4,42 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
-	"unicode/utf8"
 
-	"github.com/google/cel-go/cel"
 	"k8s.io/apimachinery/pkg/api/equality"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/internal/alarm/calendar"
 	"github.com/bongsu-io/bongsu/internal/glob"
-	"github.com/bongsu-io/bongsu/pkg/plaintext"
 )
-
-// Compiler compiles Definitions into Alarms. It is safe for concurrent use.
-type Compiler struct {
-	env, changeEnv, stateEnv *cel.Env
-}
-
-// NewCompiler returns a Compiler. It fails only if the CEL environment is invalid.
-func NewCompiler() (*Compiler, error) {
-	env, err := newEnv()
-	if err != nil {
-		return nil, fmt.Errorf("create the CEL environment: %w", err)
-	}
-	changeEnv, err := newChangeEnv()
-	if err != nil {
-		return nil, fmt.Errorf("create the CEL environment of changes: %w", err)
-	}
-	stateEnv, err := newStateEnv()
-	if err != nil {
-		return nil, fmt.Errorf("create the CEL environment of states: %w", err)
-	}
-	return &Compiler{env: env, changeEnv: changeEnv, stateEnv: stateEnv}, nil
-}
 
 // Compile validates and compiles an alarm. Its error is a *CompileError, which the author
 // of the alarm must correct.
@@ -95,13 +67,6 @@ func (c *Compiler) Compile(def Definition) (*Alarm, error) {
 	return a, nil
 }
 
-// compilation is the compilation of one alarm.
-type compilation struct {
-	env, changeEnv, stateEnv *cel.Env
-	// instructions is the number of instructions of all regular expressions so far.
-	instructions int
-}
-
 // compileAllEntries compiles the entries of spec.resolve.match, spec.match and spec.changes.
 // The first come first, because an Event that resolves a group does nothing else.
 func (c *compilation) compileAllEntries(spec *v1alpha1.AlarmSpec) (resolving []entry, err error) {
@@ -155,48 +120,6 @@ func (c *compilation) compileEntry(field string, match *v1alpha1.EventMatch) (en
 	return e, err
 }
 
-func globs(texts []string) []glob.Pattern {
-	var patterns []glob.Pattern
-	for _, text := range texts {
-		patterns = append(patterns, glob.Pattern(text))
-	}
-	return patterns
-}
-
-// compileSelector returns nil for a selector that is not set. An empty selector, in
-// contrast, selects everything.
-func compileSelector(field string, selector *metav1.LabelSelector) (labels.Selector, error) {
-	if selector == nil {
-		return nil, nil
-	}
-	invalid := func(message string) error {
-		return &CompileError{Reason: v1alpha1.ReasonInvalidMatch, Field: field, Message: plaintext.CutRunes(plaintext.Line(message), maxCompileMessage)}
-	}
-	if size := selectorSize(selector); size > maxSelectorSize {
-		return nil, invalid(fmt.Sprintf("it has %d labels and values, the limit is %d: use fewer, or another alarm", size, maxSelectorSize))
-	}
-	compiled, err := metav1.LabelSelectorAsSelector(selector)
-	if err != nil {
-		return nil, invalid(err.Error())
-	}
-	return compiled, nil
-}
-
-// maxSelectorSize is the number of labels and values in a selector. Each can be compared
-// for each Event.
-const maxSelectorSize = 256
-
-func selectorSize(selector *metav1.LabelSelector) int {
-	if selector == nil {
-		return 0
-	}
-	size := len(selector.MatchLabels)
-	for _, requirement := range selector.MatchExpressions {
-		size += 1 + len(requirement.Values)
-	}
-	return size
-}
-
 func compileThreshold(spec *v1alpha1.AlarmThreshold) *Threshold {
 	if spec == nil {
 		return nil
@@ -220,50 +143,4 @@ func compileMutes(specs []v1alpha1.MuteWindow) ([]*calendar.Window, error) {
 		windows = append(windows, w)
 	}
 	return windows, nil
-}
-
-// maxCompileMessage is the maximum length of an error message, in characters. The message
-// appears in a condition, together with the name of the field.
-const maxCompileMessage = 500
-
-// CompileError describes what is wrong with an alarm, and where.
-type CompileError struct {
-	// Reason is the reason of the Ready condition: v1alpha1.ReasonInvalidExpression,
-	// ReasonInvalidMatch, ReasonInvalidGroup or ReasonInvalidMute.
-	Reason string
-	// Field is the path of the field, for example spec.match[0].expression.
-	Field string
-	// Line and Column are the position in the text of the field. They start at 1 and
-	// count characters. They are 0 if the whole field is invalid.
-	Line, Column int
-	// Text is the whole text of the field, if Line and Column are set.
-	Text    string
-	Message string
-}
-
-// Error returns one sentence with the field, the position and the message.
-func (e *CompileError) Error() string {
-	switch {
-	case e.Line > 1:
-		return fmt.Sprintf("%s is invalid at line %d, column %d: %s", e.Field, e.Line, e.Column, e.Message)
-	case e.Column > 0:
-		return fmt.Sprintf("%s is invalid at column %d: %s", e.Field, e.Column, e.Message)
-	default:
-		return fmt.Sprintf("%s is invalid: %s", e.Field, e.Message)
-	}
-}
-
-// expressionError returns a CompileError for an offset, in bytes, in the text of the
-// field.
-func expressionError(field, text string, offset int, format string, args ...any) *CompileError {
-	before := text[:offset]
-	lastLine := before[strings.LastIndexByte(before, '\n')+1:]
-	return &CompileError{
-		Reason:  v1alpha1.ReasonInvalidExpression,
-		Field:   field,
-		Text:    text,
-		Line:    1 + strings.Count(before, "\n"),
-		Column:  1 + utf8.RuneCountInString(lastLine),
-		Message: plaintext.CutRunes(plaintext.Line(fmt.Sprintf(format, args...)), maxCompileMessage),
-	}
 }

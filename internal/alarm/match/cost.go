@@ -34,19 +34,6 @@ const maxBilled = 10 * maxCost
 // unboundedCost is higher than the cost of any expression over values of limited size.
 const unboundedCost = math.MaxUint64 / 1_000_000
 
-// checkCost returns an error, at the offset in the field's text, if the expression can
-// cost too much.
-func (e *expression) checkCost(text string, offset int) error {
-	switch {
-	case e.cost <= maxCost:
-		return nil
-	case e.cost > unboundedCost:
-		return expressionError(e.field, text, offset, "the cost is unbounded, the limit is %d: write a cheaper expression", maxCost)
-	default:
-		return expressionError(e.field, text, offset, "the cost can reach %d, the limit is %d: write a cheaper expression", e.cost, maxCost)
-	}
-}
-
 // maxSizes are the sizes for cost estimates: characters of texts, entries of maps. They
 // are the limits of the API server where it has one.
 var maxSizes = map[string]uint64{

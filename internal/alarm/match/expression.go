@@ -4,21 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"reflect"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/ast"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
-	"github.com/google/cel-go/ext"
 	"github.com/google/cel-go/interpreter"
 
-	"github.com/bongsu-io/bongsu/internal/alarm"
 	"github.com/bongsu-io/bongsu/internal/alarm/fields"
-	"github.com/bongsu-io/bongsu/internal/alarm/message"
 )
 
 // Names of the variables of an expression.
@@ -34,64 +29,7 @@ const (
 // context.
 const interruptCheckFrequency = 100
 
-// newEnv returns the environment of expressions. It does not include the lists extension,
-// whose range function makes lists of any length. It does not include cel-go's check of
-// regular expressions either, because that compiles patterns of any size: see [patterns].
-func newEnv() (*cel.Env, error) {
-	return newEnvOf(
-		structTypes(reflect.TypeFor[alarm.Event](), reflect.TypeFor[alarm.Object](), reflect.TypeFor[alarm.Cluster]()),
-		cel.Variable(varEvent, cel.ObjectType("Event")),
-		cel.Variable(varObject, cel.ObjectType("Object")),
-		cel.Variable(varCluster, cel.ObjectType("Cluster")),
-	)
-}
-
-// newEnvOf returns the environment of expressions that can use these types and variables.
-func newEnvOf(typesAndVariables ...cel.EnvOption) (*cel.Env, error) {
-	return cel.NewEnv(append(typesAndVariables,
-		ext.Strings(ext.StringsVersion(5)), // the first version with costs for its functions
-		limitTexts("format", "join", "replace", "indexOf", "lastIndexOf"),
-		ext.Math(),
-		cel.DefaultUTCTimeZone(true),
-		cel.ASTValidators(cel.ValidateDurationLiterals(), cel.ValidateTimestampLiterals(), cel.ValidateHomogeneousAggregateLiterals()),
-	)...)
-}
-
 var errNotPrintable = errors.New("the value cannot be printed")
-
-// variables is the data that an expression can use.
-type variables struct {
-	event   *alarm.Event
-	context *alarm.Context
-	// change is set if the occurrence is a change. changed contains its differences.
-	change  *alarm.Change
-	changed []FieldChange
-	// state is the object of a state, and now the present time.
-	state map[string]any
-	now   time.Time
-	// message is for a webhook's body, which has no other variables.
-	message *message.Message
-	// cost is the total cost of the evaluations that used this data.
-	cost int64
-}
-
-// ResolveName implements cel.Activation.
-func (v *variables) ResolveName(name string) (any, bool) {
-	switch name {
-	case varEvent:
-		return v.event, true
-	case varObject:
-		return &v.context.Object, true
-	case varCluster:
-		return &v.context.Cluster, true
-	case varMessage:
-		return v.message, true
-	}
-	return nil, false
-}
-
-// Parent implements cel.Activation.
-func (*variables) Parent() cel.Activation { return nil }
 
 // expression is a compiled CEL expression.
 type expression struct {
@@ -189,15 +127,6 @@ func (e *expression) build(env *cel.Env, checked *cel.Ast, found patterns) error
 	return err
 }
 
-// usesNodes reports whether a use of a variable can depend on the number of Nodes.
-func usesNodes(use ast.NavigableExpr) bool {
-	if use.AsIdent() != varCluster {
-		return false
-	}
-	parent, ok := use.Parent()
-	return !ok || parent.Kind() != ast.SelectKind || parent.AsSelect().FieldName() != "name"
-}
-
 // eval runs the expression. Its error names the field.
 func (e *expression) eval(ctx context.Context, vars *variables) (ref.Val, error) {
 	activation := cel.Activation(vars)
@@ -241,5 +170,18 @@ func (e *expression) evaluateCondition(ctx context.Context, vars *variables) Res
 		return Result{Outcome: Unresolved}
 	default:
 		return Result{Outcome: Failed, Err: err}
+	}
+}
+
+// checkCost returns an error, at the offset in the field's text, if the expression can
+// cost too much.
+func (e *expression) checkCost(text string, offset int) error {
+	switch {
+	case e.cost <= maxCost:
+		return nil
+	case e.cost > unboundedCost:
+		return expressionError(e.field, text, offset, "the cost is unbounded, the limit is %d: write a cheaper expression", maxCost)
+	default:
+		return expressionError(e.field, text, offset, "the cost can reach %d, the limit is %d: write a cheaper expression", e.cost, maxCost)
 	}
 }

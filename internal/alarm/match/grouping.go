@@ -203,3 +203,14 @@ func (g *Grouping) Open(event *alarm.Event) time.Duration {
 	}
 	return g.open
 }
+
+// TrustedNamespace returns the namespace of the Event and of its regarding object. It
+// returns false if they differ, or if the object has none.
+func TrustedNamespace(event *alarm.Event) (string, bool) {
+	namespace := event.Regarding.Namespace
+	return namespace, namespace != "" && namespace == event.Namespace
+}
+
+// Trusted reports whether an Event is in the namespace of its regarding object, or where
+// Kubernetes writes the Events of cluster-scoped objects.
+func Trusted(event *alarm.Event) bool { return !event.IsForeign() }

@@ -3,21 +3,13 @@ package match
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
-	"sync/atomic"
 
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/bongsu-io/bongsu/internal/alarm"
 	"github.com/bongsu-io/bongsu/internal/alarm/message"
 )
-
-// Namespaces returns the labels of a namespace, or false if it does not exist. unread says
-// why neither is known.
-type Namespaces interface {
-	Labels(namespace string) (labels map[string]string, exists bool, unread alarm.Unread)
-}
 
 // Index finds the alarms that an occurrence can match. The time does not depend on the
 // number of other alarms. An Index is immutable and safe for concurrent use.
@@ -200,9 +192,6 @@ func (s *search) candidates(sc *scope) []Candidate {
 	return s.group()
 }
 
-// stepsPerUnit is the number of glob steps that take as long as one CEL cost unit.
-const stepsPerUnit = 32
-
 func (s *search) searchPostings(postings []posting) {
 	for _, p := range postings {
 		if s.meter.Exhausted() {
@@ -248,39 +237,6 @@ func (s *search) group() []Candidate {
 		rest = rest[n:]
 	}
 	return candidates
-}
-
-// Outcome is the result of evaluating an alarm for an occurrence.
-type Outcome int
-
-const (
-	// NotMatched: the alarm does not match the occurrence.
-	NotMatched Outcome = iota
-	// Unresolved: the alarm needs an object that is gone.
-	Unresolved
-	// Failed: an expression failed; see Result.Err.
-	Failed
-	// Undecided: the alarm needs data that could not be read, and may be read later; see
-	// Result.Unread.
-	Undecided
-	// Matched: the alarm matches the occurrence.
-	Matched
-)
-
-// Result is the outcome of one alarm for one occurrence.
-type Result struct {
-	Outcome Outcome
-	// Resolves is true if the occurrence matched spec.resolve.match. It then only resolves its
-	// group.
-	Resolves bool
-	// Err is the first runtime failure of an expression. It names the field. It can be
-	// set together with Matched, if another entry matched. If the context was cancelled,
-	// Err wraps its cause and the outcome means nothing.
-	Err error
-	// Unread says why the outcome is Undecided.
-	Unread alarm.Unread
-	// Note describes the change that matched. It is empty for Events.
-	Note string
 }
 
 // Candidate is an alarm that matches an occurrence as far as the Event shows.
@@ -357,67 +313,7 @@ func (c Candidate) Render(ctx context.Context, known *alarm.Context) (message.Me
 	return c.Alarm.render(ctx, c.occ, vars)
 }
 
-// OverBudgetError reports that some Events were not evaluated for an alarm, because such
-// alarms are too expensive together.
-type OverBudgetError struct {
-	// Kind is that of the alarms: alarm.KindAlarm or alarm.KindClusterAlarm.
-	Kind string
-	// Namespace is that of the Events.
-	Namespace string
-	// States: it is about states that hold, and there is no space for more of them. Late: states are
-	// evaluated late.
-	States, Late bool
-	// Changes: it is about changes and states of objects whose last known values are not kept.
-	Changes bool
-}
-
-// Error returns one sentence that says what to do.
-func (e *OverBudgetError) Error() string {
-	if e.States {
-		return fmt.Sprintf("states of some objects of namespace %s are not reported, because too many states hold there: "+
-			"use fewer states, or raise --outbox-max-bytes", e.Namespace)
-	}
-	if e.Changes {
-		where := "some objects"
-		if e.Namespace != "" {
-			where += " of namespace " + e.Namespace
-		}
-		return "changes and states of " + where + " are unknown, because their fields have no space, or exceed 4 MiB: name fewer fields, or raise --outbox-max-bytes"
-	}
-	alarms := "the Alarms of this namespace"
-	if e.Kind == alarm.KindClusterAlarm {
-		alarms = "the ClusterAlarms"
-	}
-	if e.Late {
-		return fmt.Sprintf("states of objects of namespace %s are evaluated late, because %s are too expensive together: "+
-			"simplify their expressions and globs", e.Namespace, alarms)
-	}
-	return fmt.Sprintf("some Events of namespace %s were not evaluated, because %s are too expensive together: "+
-		"simplify their expressions and globs, or name kinds and reasons", e.Namespace, alarms)
-}
-
-// Meter limits the cost of evaluating the Events of one namespace, so that they cannot
-// delay those of others. The unit is CEL's cost unit, about a tenth of a microsecond. A
-// nil Meter is unlimited. A Meter is safe for concurrent use.
-type Meter struct {
-	spent atomic.Int64
-	limit int64
-}
-
-// NewMeter returns a Meter with this limit.
-func NewMeter(limit int64) *Meter { return &Meter{limit: limit} }
-
-// Spent returns the cost so far. It can exceed the limit a little.
-func (m *Meter) Spent() int64 { return m.spent.Load() }
-
-// Exhausted reports whether the limit is reached.
-func (m *Meter) Exhausted() bool { return m != nil && m.spent.Load() >= m.limit }
-
-// Spend counts the cost of work outside of this package.
-func (m *Meter) Spend(cost int64) { m.spend(cost) }
-
-func (m *Meter) spend(cost int64) {
-	if m != nil {
-		m.spent.Add(cost)
-	}
+// CandidateOf returns an alarm as a candidate for the occurrence of a state, to render it.
+func CandidateOf(a *Alarm, occ *alarm.Occurrence, meter *Meter) Candidate {
+	return Candidate{Alarm: a, occ: occ, meter: meter}
 }

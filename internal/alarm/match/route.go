@@ -79,42 +79,6 @@ func (r *Route) ByObject(value string) []string { return r.byObject[value] }
 // ByNamespace returns the receivers that the label of a namespace chooses, by its value.
 func (r *Route) ByNamespace(value string) []string { return r.byValue[value] }
 
-// Route returns how the alarm chooses receivers by a label, or nil if it does not.
-func (a *Alarm) Route() *Route { return a.route }
-
-// WithRoute returns a copy of the alarm with another Route.
-func (a *Alarm) WithRoute(route *Route) *Alarm {
-	routed := *a
-	routed.setRoute(route)
-	routed.states = slices.Clone(a.states)
-	for i, s := range a.states {
-		state := *s
-		state.Alarm, routed.states[i] = &routed, &state
-	}
-	return &routed
-}
-
-func (a *Alarm) setRoute(route *Route) {
-	a.route, a.all = route, nil
-	if route == nil {
-		return
-	}
-	a.all = slices.Clone(a.Receivers)
-	for _, key := range route.keys {
-		if !slices.Contains(a.Receivers, key) {
-			a.all = append(a.all, key)
-		}
-	}
-}
-
-// AllReceivers returns the keys of all receivers that the alarm can have. Do not modify it.
-func (a *Alarm) AllReceivers() []string {
-	if a.route == nil {
-		return a.Receivers
-	}
-	return a.all
-}
-
 // NoReceiverError reports that a namespace has a value of the label that chooses no receiver.
 type NoReceiverError struct {
 	Namespace, Label, Value string

@@ -5,15 +5,10 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"reflect"
 	"slices"
 	"time"
 
-	"github.com/google/cel-go/cel"
-	"github.com/google/cel-go/common/ast"
 	"github.com/google/cel-go/common/types"
-	"github.com/google/cel-go/common/types/ref"
-	"github.com/google/cel-go/parser"
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
@@ -22,92 +17,6 @@ import (
 	"github.com/bongsu-io/bongsu/internal/glob"
 	"github.com/bongsu-io/bongsu/pkg/plaintext"
 )
-
-const (
-	varNow = "now"
-	// conditionFunction is the name of the function that returns a condition of the object.
-	conditionFunction = "condition"
-	conditionOverload = "condition_of_object"
-)
-
-// Condition is an entry of status.conditions. All fields are empty if there is none.
-type Condition struct {
-	Type               string    `json:"type"`
-	Status             string    `json:"status"`
-	Reason             string    `json:"reason"`
-	Message            string    `json:"message"`
-	LastTransitionTime time.Time `json:"lastTransitionTime"`
-}
-
-// newStateEnv returns the environment of expressions about states. The macro condition(TYPE)
-// calls the function of the same name with the object.
-func newStateEnv() (*cel.Env, error) {
-	adapter := &structs{Provider: types.NewEmptyRegistry(), Adapter: types.DefaultTypeAdapter, byName: map[string]*structType{}, byType: map[reflect.Type]*structType{}}
-	condition, err := adapter.typeOf(reflect.TypeFor[Condition]())
-	if err != nil {
-		return nil, err
-	}
-	return newEnvOf(
-		structTypes(reflect.TypeFor[Condition](), reflect.TypeFor[alarm.Cluster]()),
-		cel.Variable(varObject, cel.DynType),
-		cel.Variable(varNow, cel.TimestampType),
-		cel.Variable(varCluster, cel.ObjectType("Cluster")),
-		cel.Macros(parser.NewGlobalMacro(conditionFunction, 1, func(f parser.ExprHelper, _ ast.Expr, args []ast.Expr) (ast.Expr, *cel.Error) {
-			return f.NewCall(conditionFunction, f.NewIdent(varObject), args[0]), nil
-		})),
-		cel.Function(conditionFunction, cel.Overload(conditionOverload, []*cel.Type{cel.DynType, cel.StringType}, condition,
-			cel.BinaryBinding(func(object, kind ref.Val) ref.Val {
-				name, _ := kind.(types.String)
-				return adapter.NativeToValue(conditionOf(object.Value(), string(name)))
-			}))),
-	)
-}
-
-func conditionsOf(object any) []any {
-	content, _ := object.(map[string]any)
-	status, _ := content["status"].(map[string]any)
-	conditions, _ := status["conditions"].([]any)
-	return conditions
-}
-
-// conditionOf returns the first condition of a type.
-func conditionOf(object any, name string) *Condition {
-	for _, entry := range conditionsOf(object) {
-		c, _ := entry.(map[string]any)
-		if c["type"] != name {
-			continue
-		}
-		text := func(key string) string {
-			value, _ := c[key].(string)
-			return value
-		}
-		at, _ := time.Parse(time.RFC3339, text("lastTransitionTime")) // zero if it is unknown
-		return &Condition{Type: name, Status: text("status"), Reason: text("reason"), Message: text("message"), LastTransitionTime: at}
-	}
-	return &Condition{}
-}
-
-// conditionFields are the fields that the function condition reads. Others, such as the time of
-// the last heartbeat, change often.
-var conditionFields = []string{"type", "status", "reason", "message", "lastTransitionTime"}
-
-// readsOfConditions returns what an expression reads of the object with the function condition.
-func readsOfConditions() (reads []fields.Path) {
-	for _, field := range conditionFields {
-		path, err := fields.Parse("status.conditions[*]." + field)
-		if err != nil {
-			panic(err) // it is a constant
-		}
-		reads = append(reads, path)
-	}
-	return reads
-}
-
-// isConditionOf reports whether a use of object is the argument of the function condition.
-func isConditionOf(use ast.NavigableExpr) bool {
-	parent, ok := use.Parent()
-	return ok && isCall(parent, conditionFunction) && parent.AsCall().Args()[0].ID() == use.ID()
-}
 
 // State is a compiled StateMatch of an alarm. It is immutable and safe for concurrent use.
 type State struct {
@@ -127,14 +36,6 @@ type State struct {
 	expression   *expression
 	// reads are the fields that the expression reads. needs also contains those of messages.
 	reads, needs fields.Shape
-}
-
-// States returns the states of the alarm. It is empty if the alarm is suspended.
-func (a *Alarm) States() []*State {
-	if a.suspended {
-		return nil
-	}
-	return a.states
 }
 
 // UsesOthers reports whether the state depends on the labels of the namespace, or on the number of
@@ -175,12 +76,6 @@ func (c *compilation) compileState(field string, match *v1alpha1.StateMatch) (*S
 	s.UsesNow, s.reads = s.expression.usesNow, fields.NewShape(s.expression.reads...)
 	s.needs = s.reads
 	return s, checkNeeds(field, s.Resource, s.needs)
-}
-
-// usesNow reports whether an expression uses the variable now.
-func usesNow(checked *cel.Ast) bool {
-	isNow := func(e ast.NavigableExpr) bool { return e.AsIdent() == varNow }
-	return slices.ContainsFunc(ast.MatchDescendants(ast.NavigateAST(checked.NativeRep()), ast.KindMatcher(ast.IdentKind)), isNow)
 }
 
 // Truth is whether a state holds.
@@ -278,27 +173,3 @@ func (s *State) Note(ended bool) string {
 	}
 	return text
 }
-
-// CandidateOf returns an alarm as a candidate for the occurrence of a state, to render it.
-func CandidateOf(a *Alarm, occ *alarm.Occurrence, meter *Meter) Candidate {
-	return Candidate{Alarm: a, occ: occ, meter: meter}
-}
-
-// stateActivation resolves the variables of an expression about a state.
-type stateActivation struct{ vars *variables }
-
-// ResolveName implements cel.Activation.
-func (a stateActivation) ResolveName(name string) (any, bool) {
-	switch name {
-	case varObject:
-		return orNull(a.vars.state), true
-	case varNow:
-		return a.vars.now, true
-	case varCluster:
-		return &a.vars.context.Cluster, true
-	}
-	return nil, false
-}
-
-// Parent implements cel.Activation.
-func (stateActivation) Parent() cel.Activation { return nil }

@@ -183,3 +183,15 @@ func (m Message) AsTest() Message {
 	m.Alarm.Name += "-test"
 	return m
 }
+
+// Limits of a Message, in characters.
+const (
+	MaxTitleLength = 150
+	MaxTextLength  = 3000
+	// MaxFieldLength is the limit of the other texts. It is also the API server's limit
+	// for notes, which it does not apply to Events written through core/v1.
+	MaxFieldLength = 1024
+	// maxFieldsLength is the limit of an object's labels, and of its annotations, in
+	// bytes.
+	maxFieldsLength = 8 << 10
+)

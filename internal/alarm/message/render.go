@@ -12,18 +12,6 @@ import (
 	"github.com/bongsu-io/bongsu/pkg/plaintext"
 )
 
-// Limits of a Message, in characters.
-const (
-	MaxTitleLength = 150
-	MaxTextLength  = 3000
-	// MaxFieldLength is the limit of the other texts. It is also the API server's limit
-	// for notes, which it does not apply to Events written through core/v1.
-	MaxFieldLength = 1024
-	// maxFieldsLength is the limit of an object's labels, and of its annotations, in
-	// bytes.
-	maxFieldsLength = 8 << 10
-)
-
 // timeLayout is the layout of times in default messages.
 const timeLayout = "2006-01-02 15:04:05 MST"
 

@@ -26,7 +26,7 @@ type Options struct {
 	// MaxAge is how long the Dispatcher tries to deliver a message. Default: 24 h.
 	MaxAge time.Duration
 	// MinBackoff and MaxBackoff limit the pause after a failed attempt.
-	// Defaults: 1 s and 30 s.
+	// Defaults: 1 s and 30 s, see backoff.go.
 	MinBackoff, MaxBackoff time.Duration
 	// Grace is how long requests in flight may continue after Run's context ends. It
 	// must be shorter than the takeover by another leader. Default: 3 s.
@@ -41,8 +41,8 @@ type Options struct {
 
 func (o Options) withDefaults() Options {
 	o.MaxAge = cmp.Or(o.MaxAge, 24*time.Hour)
-	o.MinBackoff = cmp.Or(o.MinBackoff, time.Second)
-	o.MaxBackoff = cmp.Or(o.MaxBackoff, 30*time.Second)
+	o.MinBackoff = cmp.Or(o.MinBackoff, minRetry)
+	o.MaxBackoff = cmp.Or(o.MaxBackoff, maxRetry)
 	o.Grace = cmp.Or(o.Grace, 3*time.Second)
 	if o.MayLead == nil {
 		o.MayLead = func() bool { return true }

@@ -10,15 +10,6 @@ import (
 	"github.com/bongsu-io/bongsu/internal/alarm/outbox"
 )
 
-// A message that fails as often as stuckAttempts, for as long as minStuck, gets a lane of its
-// own if other messages wait behind it. Each further one before the receiver accepts a message
-// takes twice as long, maxStuck at most.
-const (
-	stuckAttempts = 8
-	minStuck      = 5 * time.Minute
-	maxStuck      = time.Hour
-)
-
 // divisor divides a digest that fails for long. It multiplies the size of the next digest after
 // a success.
 const divisor = 8
@@ -26,12 +17,6 @@ const divisor = 8
 // maxSetAside is the number of messages of a receiver that stay set aside, although it accepts
 // others. Beyond it, one that fails again is dropped. More can be set aside during an outage.
 const maxSetAside = 100
-
-// The pause of a message that is set aside is random between these, and doubles.
-const (
-	minAside = 5 * time.Minute
-	maxAside = time.Hour
-)
 
 // lane is a part of a queue. Messages of different lanes do not wait for each other.
 type lane struct {

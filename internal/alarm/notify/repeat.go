@@ -33,13 +33,6 @@ const (
 // maxRefused limits how often the messages of a refused request are divided.
 const maxRefused = 32
 
-// The pause after a request that repeats messages has failed is random between these, and
-// doubles. It is at most half of RepeatEvery, but not shorter than repeatTick.
-const (
-	repeatTick = 10 * time.Second
-	maxRepeat  = time.Minute
-)
-
 // repeats is what a queue sends again. The Dispatcher's mutex guards the first fields.
 type repeats struct {
 	// running means that a goroutine sends. next is the earliest time of the next request, and

@@ -376,7 +376,7 @@ func TestAFailureToSendAgainIsForgottenWithItsMessages(t *testing.T) {
 		if h.Failure(ops) == nil {
 			t.Error("no failure is reported")
 		}
-		if err := store.Replay(t.Context(), "", 1_000, outbox.DeliveredOffsets{}); err != nil { // forgets all groups
+		if err := store.Replay(t.Context(), outbox.Replay{Position: 1_000}); err != nil { // forgets all groups
 			t.Fatal(err)
 		}
 		after(2 * time.Minute)

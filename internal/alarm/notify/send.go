@@ -158,17 +158,6 @@ func (w *worker) succeeded(c config, a *outbox.Attempt) {
 	}
 }
 
-// The pause after a failure of class Park is random between these, and doubles. The cause is
-// often corrected where the operator cannot see it, for example in the chat.
-const (
-	minParked = 30 * time.Second
-	maxParked = 5 * time.Minute
-)
-
-// shownPause is the shortest pause for which NextAttempt returns a time. Shorter ones would
-// cause many writes of the status.
-const shownPause = 30 * time.Second
-
 // failed handles a failed attempt, and returns how long to pause.
 func (w *worker) failed(c config, a *outbox.Attempt, e *SendError) (pause time.Duration, err error) {
 	if e.Class == Reject && (a.Batch || len(a.Picked) > 0 && !a.Digest) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -13,9 +12,6 @@ import (
 	"github.com/bongsu-io/bongsu/internal/alarm/outbox"
 	"github.com/bongsu-io/bongsu/internal/alarm/steady"
 )
-
-// maxRetryAfter limits the pause that a receiver may ask for.
-const maxRetryAfter = 5 * time.Minute
 
 // worker is the goroutine of one queue. It sends the pending messages one after the
 // other and ends when it cannot send any more.
@@ -283,31 +279,4 @@ func (w *worker) requestContext(c config) (context.Context, context.CancelFunc) 
 	stop := context.AfterFunc(w.work, cancel)
 	ctx := w.computing.withTurns(WithEarly(w.requests, early), c.receiver, w.clock)
 	return ctx, func() { stop(); cancel() }
-}
-
-// backoff counts consecutive failures.
-type backoff struct {
-	failures int
-}
-
-func (b *backoff) reset() { b.failures = 0 }
-
-// next returns the pause after one more failure. The pause is random between least and
-// a bound that doubles with each failure up to most. Receivers that failed together
-// are therefore not retried together.
-func (b *backoff) next(least, most time.Duration) time.Duration {
-	bound := least
-	for range b.failures + 1 {
-		if bound = min(2*bound, most); bound == most {
-			break
-		}
-	}
-	b.failures++
-	return least + rand.N(max(bound-least, 0)+1)
-}
-
-// afterFailure returns the pause after a failed attempt. It is at least as long as the
-// receiver asked for, up to maxRetryAfter.
-func (b *backoff) afterFailure(e *SendError, least, most time.Duration) time.Duration {
-	return max(b.next(least, most), min(e.RetryAfter, maxRetryAfter))
 }

@@ -282,3 +282,19 @@ func (w *watcher) skip(err error) error {
 	w.source.log.Error(err, "An object could not be understood and is left out", "resource", w.stream())
 	return nil
 }
+
+// writeOf returns who made a change, and when. Both are zero if they are unknown. object has its
+// managedFields. The filters are those of the former and of the present state.
+func writeOf(object map[string]any, c *alarm.Change, former, present *fields.Filter) (manager string, at time.Time) {
+	if c.Old == nil {
+		manager, at = fields.LastWrite(object)
+	} else {
+		before, after := present.Project(c.Old), former.Project(c.Object)
+		found, _ := fields.Differences(before, after, []fields.Path{{}}, maxDifferences)
+		manager, at = fields.WriteOf(object, found)
+	}
+	return plaintext.Cut(manager, maxWord), at
+}
+
+// maxDifferences limits the fields for which the writer of a change is searched.
+const maxDifferences = 100

@@ -42,114 +42,19 @@ package objects
 import (
 	"context"
 	"errors"
-	"iter"
 	"maps"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 
 	"github.com/bongsu-io/bongsu/internal/alarm"
-	"github.com/bongsu-io/bongsu/internal/alarm/apiwatch"
 	"github.com/bongsu-io/bongsu/internal/alarm/fields"
-	"github.com/bongsu-io/bongsu/internal/alarm/outbox"
 	"github.com/bongsu-io/bongsu/internal/kube"
 )
-
-// Store returns what was committed. *outbox.Store implements it.
-type Store interface {
-	// Streams returns all streams by name.
-	Streams(ctx context.Context) (map[string]outbox.Stream, error)
-	// Baselines returns the baselines of a stream without their data.
-	Baselines(ctx context.Context, stream string) iter.Seq2[outbox.Baseline, error]
-	// BaselineData returns these baselines of a stream by UID, as far as they exist.
-	BaselineData(ctx context.Context, stream string, uids []string) (map[string]outbox.Baseline, error)
-	// DropStream removes a stream and its baselines. If it fails, it must leave no stream that
-	// is complete.
-	DropStream(ctx context.Context, name string) error
-}
-
-// Batch contains the next changes of a resource. Commit all of it in one transaction.
-type Batch struct {
-	// Resource has the version that is read.
-	Resource alarm.Resource
-	// Stream is the new state of the stream.
-	Stream outbox.Stream
-	// Changes are in the order in which the API server reported them, at most maxChanges. Each
-	// has a Change, and an Event that describes it.
-	Changes []alarm.Occurrence
-	// Put are new baselines. Delete are the UIDs of objects that no longer have one. Each UID
-	// is in one of them, once.
-	Put    []outbox.Baseline
-	Delete []string
-	// Lost says why changes before this batch can be lost, in a text for users. It is empty if
-	// none are.
-	Lost string
-}
-
-// Handler commits a batch, which must be durable when Handler returns nil. After an error, it
-// gets the same batch again after a backoff, until it succeeds. It is called for several
-// resources at once, and for one batch of a resource at a time.
-type Handler func(ctx context.Context, b Batch) error
-
-// Source watches the resources that alarms need. It is safe for concurrent use, but only one
-// call of Run can be active.
-type Source struct {
-	cfg     *rest.Config
-	store   Store
-	clock   clock.Clock
-	log     logr.Logger
-	catalog *catalog
-	reads   *reads
-	tuning  tuning
-
-	// changed has a value after a change of needs.
-	changed chan struct{}
-	// chosen is the last choice. It belongs to Run.
-	chosen map[string]choice
-
-	mu        sync.Mutex
-	observers []func(Concerns)
-	known     bool // SetNeeds was called
-	needs     Needs
-	statuses  map[string]Status  // by the name of the stream
-	kept      map[string]*shapes // what every object of a stream is compared in
-	refused   map[alarm.Resource]Status
-	pauses    map[string]time.Time // by the name of the stream: when its next list may begin
-}
-
-// tuning contains constants that tests change.
-type tuning struct {
-	backoff, forbidden     wait.Backoff
-	earlyClose, idle       time.Duration
-	missing, batch, commit time.Duration
-	// linger is how long fields and watches are kept that no alarm needs any more. collect is the
-	// least time between two changes of the watches.
-	linger, collect time.Duration
-	// review is the time between two reviews of the resources in spec.readObjects.
-	review   time.Duration
-	pageSize int64
-}
-
-func defaultTuning() tuning {
-	return tuning{
-		backoff:    wait.Backoff{Duration: time.Second, Factor: 2, Jitter: 0.5, Steps: 10, Cap: 20 * time.Second},
-		forbidden:  wait.Backoff{Duration: time.Second, Factor: 2, Jitter: 0.1, Steps: 10, Cap: 55 * time.Second},
-		earlyClose: apiwatch.EarlyClose,
-		idle:       apiwatch.IdleTimeout,
-		missing:    time.Minute,
-		batch:      200 * time.Millisecond,
-		commit:     10 * time.Second,
-		linger:     time.Minute,
-		collect:    time.Second,
-		review:     10 * time.Second,
-		pageSize:   apiwatch.PageSize,
-	}
-}
 
 // New returns a source for the API server of cfg.
 func New(cfg *rest.Config, store Store, clk clock.Clock, log logr.Logger) (*Source, error) {
@@ -298,21 +203,4 @@ func (s *Source) drop(ctx context.Context, chosen map[string]choice, running map
 		}
 	}
 	return err
-}
-
-func notify(c chan<- struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
-}
-
-// sleep waits for d, or until ctx ends.
-func (s *Source) sleep(ctx context.Context, d time.Duration) {
-	timer := s.clock.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-timer.C():
-	}
 }

@@ -424,13 +424,6 @@ func (w *watcher) endList(ctx context.Context, position uint64, current time.Tim
 	return w.flush(ctx)
 }
 
-func later(a, b time.Time) time.Time {
-	if b.After(a) {
-		return b
-	}
-	return a
-}
-
 // errReshaped ends a watch because other fields are needed.
 var errReshaped = errors.New("other fields are needed")
 
@@ -511,14 +504,6 @@ func (w *watcher) onTimer(ctx context.Context) error {
 		return nil
 	}
 	return w.flush(ctx)
-}
-
-// earlier returns the earlier time that is not zero.
-func earlier(a, b time.Time) time.Time {
-	if a.IsZero() || !b.IsZero() && b.Before(a) {
-		return b
-	}
-	return a
 }
 
 // readFrames sends the entries of a watch. It reads the next one into the same memory after

@@ -42,7 +42,7 @@ func TestCommitRefusesToGoBackwards(t *testing.T) {
 	if got := s.Snapshot(); got.Position != 7 || len(got.Backlogs) != 0 {
 		t.Errorf("got %+v, want position 7 and no backlog", got)
 	}
-	must(t, s.Replay(ctx, "", 3, DeliveredOffsets{}))
+	must(t, s.Replay(ctx, Replay{Position: 3}))
 	must(t, s.Commit(ctx, Change{Events: &EventStep{Position: 6}}))
 }
 
@@ -150,11 +150,11 @@ func TestAFailedCommitStoresNoWindow(t *testing.T) {
 func TestAReplayFromAnotherPositionRemovesWindows(t *testing.T) {
 	ctx, s := context.Background(), open(t, t.TempDir())
 	must(t, s.Commit(ctx, Change{Events: &EventStep{Position: 9}, Windows: []Window{windowAt("w", "state", day)}}))
-	must(t, s.Replay(ctx, "", 9, DeliveredOffsets{}))
+	must(t, s.Replay(ctx, Replay{Position: 9}))
 	if got := window(t, s, "w"); got != "state" {
 		t.Errorf("got %q where nothing is read again", got)
 	}
-	must(t, s.Replay(ctx, "", 3, DeliveredOffsets{}))
+	must(t, s.Replay(ctx, Replay{Position: 3}))
 	if got := window(t, s, "w"); got != "" {
 		t.Errorf("got %q: what is read again would count twice", got)
 	}

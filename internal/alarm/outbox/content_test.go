@@ -84,9 +84,9 @@ func TestRemovedEntriesFreeTheirBytes(t *testing.T) {
 			must(t, err)
 		},
 		"delivered by another leader": func(t *testing.T, s *Store, receiver string) {
-			_, err := s.DropDelivered(ctx, DeliveredOffsets{Receivers: map[string]uint64{receiver: 9}})
+			err := s.dropDelivered(ctx, DeliveredOffsets{Receivers: map[string]uint64{receiver: 9}})
 			must(t, err)
-			must(t, s.DropHeld(ctx, DeliveredOffsets{Receivers: map[string]uint64{receiver: 9}}))
+			must(t, s.dropHeld(ctx, DeliveredOffsets{Receivers: map[string]uint64{receiver: 9}}))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -120,8 +120,8 @@ type selection struct {
 var (
 	mainLane  = selection{column: "id", also: " AND aside = 0"}
 	sideLanes = selection{column: "subject", also: " AND aside = 1"}
-	// byPosition selects entries of the main lane. DropAwaited removes those of other lanes.
-	byPosition = selection{column: "position", also: " AND aside = 0 AND group_id = ''" + // DropHeld removes messages of groups
+	// byPosition selects entries of the main lane. dropAwaited removes those of other lanes.
+	byPosition = selection{column: "position", also: " AND aside = 0 AND group_id = ''" + // dropHeld removes messages of groups
 		" AND NOT EXISTS (SELECT 1 FROM awaited WHERE awaited.entry = entry.id)"}
 	// afterReset is byPosition without what waited at a reset.
 	afterReset = selection{column: "position", also: byPosition.also + fmt.Sprint(" AND position > ", alarm.ResetPosition)}
@@ -372,12 +372,11 @@ func (tx *tx) lastBefore(ctx context.Context, receiver string, lane int64, t tim
 
 var errStop = errors.New("stop")
 
-// DropDelivered removes the entries that another leader delivered. If a prepared message
-// loses an entry, its other entries are pending again. DropHeld does the same for groups.
-func (s *Store) DropDelivered(ctx context.Context, delivered DeliveredOffsets) (Counts, error) {
-	counts := Counts{}
+// dropDelivered removes the entries that another leader delivered. If a prepared message
+// loses an entry, its other entries are pending again. dropHeld does the same for groups.
+func (s *Store) dropDelivered(ctx context.Context, delivered DeliveredOffsets) error {
 	for receiver := range s.Snapshot().Backlogs {
-		removed, err := s.steps(ctx, "drop delivered entries", func(ctx context.Context, tx *tx) (Counts, bool, error) {
+		_, err := s.steps(ctx, "drop delivered entries", func(ctx context.Context, tx *tx) (Counts, bool, error) {
 			which := byPosition
 			if delivered.mayLackReset(receiver) {
 				which = afterReset
@@ -388,12 +387,11 @@ func (s *Store) DropDelivered(ctx context.Context, delivered DeliveredOffsets) (
 			}
 			return removed, done, tx.dropBrokenAttempts(ctx, receiver)
 		})
-		counts.add(removed)
 		if err != nil {
-			return counts, err
+			return err
 		}
 	}
-	return counts, nil
+	return nil
 }
 
 // dropBrokenAttempts removes the attempts of a receiver that miss an entry.

@@ -596,7 +596,7 @@ func TestDeliveredPartsOfAGroupAreNotSentAgain(t *testing.T) {
 			if tc.prepared {
 				prepare(t, g.Store, "r", 1)
 			}
-			must(t, g.DropHeld(ctx, served))
+			must(t, g.dropHeld(ctx, served))
 			g.restart()
 			if n := g.Waiting("r") - g.Backlog("r").Entries; n != 3 {
 				t.Errorf("%d wait, want 3", n)

@@ -156,10 +156,10 @@ type heldPart struct {
 	entry                 sql.Null[uint64]
 }
 
-// DropHeld removes Events that another leader delivered from groups and from messages of
+// dropHeld removes Events that another leader delivered from groups and from messages of
 // groups. If a message loses a part, the message is removed and its other parts wait in
 // their group again.
-func (s *Store) DropHeld(ctx context.Context, delivered DeliveredOffsets) error {
+func (s *Store) dropHeld(ctx context.Context, delivered DeliveredOffsets) error {
 	return s.write(ctx, "drop delivered occurrences of groups", func(ctx context.Context, tx *tx) error {
 		return tx.dropDeliveredParts(ctx, delivered.ofEvents())
 	})

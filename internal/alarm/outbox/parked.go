@@ -317,10 +317,10 @@ func (s *Store) Awaited(ctx context.Context, except []string) (map[string]Held, 
 	}))
 }
 
-// KeepAwaited marks the entries whose occurrences still wait at another leader, for example
-// because it could not read their object, or set them aside. DropDelivered then keeps them, although their
+// keepAwaited marks the entries whose occurrences still wait at another leader, for example
+// because it could not read their object, or set them aside. dropDelivered then keeps them, although their
 // positions have passed.
-func (s *Store) KeepAwaited(ctx context.Context, delivered DeliveredOffsets) error {
+func (s *Store) keepAwaited(ctx context.Context, delivered DeliveredOffsets) error {
 	return s.write(ctx, "keep entries that are not delivered", func(ctx context.Context, tx *tx) error {
 		for receiver, held := range delivered.Waiting {
 			for key, position := range held {
@@ -337,10 +337,10 @@ func (s *Store) KeepAwaited(ctx context.Context, delivered DeliveredOffsets) err
 	})
 }
 
-// DropAwaited removes the Events that another leader delivered: from the receivers of
+// dropAwaited removes the Events that another leader delivered: from the receivers of
 // parked ones, and with their entries. It puts the entries that remain, and messages of
 // groups, after the handled offsets, so that they do not lower the delivered ones.
-func (s *Store) DropAwaited(ctx context.Context, delivered, handled DeliveredOffsets) error {
+func (s *Store) dropAwaited(ctx context.Context, delivered, handled DeliveredOffsets) error {
 	return s.write(ctx, "drop delivered parked occurrences", func(ctx context.Context, tx *tx) error {
 		if err := tx.dropDeliveredAwaited(ctx, delivered.ofEvents()); err != nil {
 			return err

@@ -92,9 +92,9 @@ func TestOccurrencesThatAnotherLeaderDeliveredAreDropped(t *testing.T) {
 				decide(t, s, "web")
 			}
 			for range 2 { // a crash can repeat it
-				_, err := s.DropDelivered(t.Context(), DeliveredOffsets{Default: tc.delivered.Default})
+				err := s.dropDelivered(t.Context(), DeliveredOffsets{Default: tc.delivered.Default})
 				must(t, err)
-				must(t, s.DropAwaited(t.Context(), tc.delivered, tc.delivered))
+				must(t, s.dropAwaited(t.Context(), tc.delivered, tc.delivered))
 			}
 			if got := s.Size().Parked + s.Backlog("r").Entries; got != int64(tc.want) || len(awaitedKeys(t, s)) != tc.want {
 				t.Errorf("%d remain, want %d; awaited: %v", got, tc.want, awaitedKeys(t, s))
@@ -112,10 +112,10 @@ func TestAnEntryThatWaitsAtAnotherLeaderIsKept(t *testing.T) {
 	commit(t, s, "r", 1, 3)
 	delivered := DeliveredOffsets{Default: 20, Waiting: map[string]Held{"r": {"2": 2}}}
 	for range 2 { // a crash can repeat it
-		must(t, s.KeepAwaited(t.Context(), delivered))
-		_, err := s.DropDelivered(t.Context(), DeliveredOffsets{Default: delivered.Default})
+		must(t, s.keepAwaited(t.Context(), delivered))
+		err := s.dropDelivered(t.Context(), DeliveredOffsets{Default: delivered.Default})
 		must(t, err)
-		must(t, s.DropAwaited(t.Context(), delivered, delivered))
+		must(t, s.dropAwaited(t.Context(), delivered, delivered))
 	}
 	kept, err := s.Pending(t.Context(), "r", MainLane, 0, 10)
 	must(t, err)
@@ -223,7 +223,7 @@ func TestTheSpaceOfParkedOccurrencesIsCountedAcrossRestarts(t *testing.T) {
 	must(t, s.Close())
 	s = open(t, dir, WithMaxBytes(16<<20))
 	check("after a restart")
-	must(t, s.Replay(t.Context(), "", 1, DeliveredOffsets{}))
+	must(t, s.Replay(t.Context(), Replay{Position: 1}))
 	check("after a replay")
 }
 

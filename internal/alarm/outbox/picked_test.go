@@ -91,7 +91,7 @@ func TestADeliveredPartOfAMessageMakesItsOtherPartsPending(t *testing.T) {
 		s := open(t, t.TempDir())
 		alternating(t, s, 6)
 		pick(t, s, 3)
-		_, err := s.DropDelivered(t.Context(), DeliveredOffsets{Default: offset})
+		err := s.dropDelivered(t.Context(), DeliveredOffsets{Default: offset})
 		must(t, err)
 		got, err := s.Prepared(t.Context(), "r", MainLane)
 		must(t, err)

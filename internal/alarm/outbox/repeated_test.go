@@ -176,7 +176,7 @@ func TestAMessageToRepeatIsRemovedWithItsGroup(t *testing.T) {
 	for name, remove := range map[string]func(g *grouped) error{
 		"the group ended long ago":   func(g *grouped) error { g.occur(7300, nil, "b"); return nil },
 		"the receiver was deleted":   func(g *grouped) error { _, err := g.DropReceiver(g.t.Context(), "r"); return err },
-		"another replica takes over": func(g *grouped) error { return g.Replay(g.t.Context(), "", 7, DeliveredOffsets{}) },
+		"another replica takes over": func(g *grouped) error { return g.Replay(g.t.Context(), Replay{Position: 7}) },
 		"the outbox is reset":        func(g *grouped) error { return g.Reset(g.t.Context(), "cluster", 7) },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -246,7 +246,7 @@ func TestMessagesToRepeatHaveALimitInBytes(t *testing.T) {
 
 func TestCaughtUpAfterAReplayAndAllEarlierEvents(t *testing.T) {
 	s := open(t, t.TempDir())
-	must(t, s.Replay(t.Context(), "", 5, DeliveredOffsets{Default: 10}))
+	must(t, s.Replay(t.Context(), Replay{Position: 5, Handled: DeliveredOffsets{Default: 10}}))
 	if s.CaughtUp(day) {
 		t.Error("before anything is read")
 	}

@@ -109,8 +109,8 @@ func TestATermBeginsOnAFullDisk(t *testing.T) {
 			}
 			must(t, s.Claim(ctx, "term"))
 			must(t, s.Confirm(ctx))
-			must(t, s.DropHeld(ctx, DeliveredOffsets{Default: 1}))
-			must(t, s.Replay(ctx, "", 1, DeliveredOffsets{Default: 1}))
+			must(t, s.dropHeld(ctx, DeliveredOffsets{Default: 1}))
+			must(t, s.Replay(ctx, Replay{Position: 1, Handled: DeliveredOffsets{Default: 1}}))
 		})
 	}
 }

@@ -113,35 +113,6 @@ func (s *Store) Confirm(ctx context.Context) error {
 	}, (*memory).confirm)
 }
 
-// Replay sets the position, which can be an earlier one, and its history. If either
-// changes, Replay removes counts of Events, windows and groups, which belong to the former
-// position. It removes the counts for the status, because another leader has counted on. ReplayStreams does
-// the same for changes.
-func (s *Store) Replay(ctx context.Context, history string, position uint64, delivered DeliveredOffsets) error {
-	return s.write(ctx, "set the position", func(ctx context.Context, tx *tx) error {
-		state, err := tx.state(ctx)
-		if err != nil {
-			return err
-		}
-		if position != state.Position || history != state.History {
-			if err := tx.empty(ctx, "event_count", "window", "open_group"); err != nil {
-				return err
-			}
-			tx.after(func(m *memory) { m.clearState() })
-			state.Time, state.Newest, state.CountsKnown = time.Time{}, time.Time{}, false
-		}
-		if err := tx.empty(ctx, "status_count"); err != nil {
-			return err
-		}
-		tx.after(func(m *memory) { clear(m.counted) })
-		if history != state.History {
-			state.Since = time.Time{} // of the former history
-		}
-		state.History, state.Position, state.Delivered = history, position, delivered
-		return tx.setState(ctx, state)
-	})
-}
-
 // Reset removes everything. The outbox is then empty, belongs to a cluster, and has a
 // position and no epoch.
 func (s *Store) Reset(ctx context.Context, clusterUID string, position uint64) error {

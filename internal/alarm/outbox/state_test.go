@@ -35,19 +35,19 @@ func TestStateIsTheSameAfterARestart(t *testing.T) {
 			want:   State{ClusterUID: "cluster", Epoch: "first", Position: 7},
 		},
 		"moved back": {
-			change: func(s *Store) error { return s.Replay(ctx, "", 2, delivered) },
+			change: func(s *Store) error { return s.Replay(ctx, Replay{Position: 2, Handled: delivered}) },
 			want:   State{ClusterUID: "cluster", Epoch: "first", Position: 2, Delivered: delivered},
 		},
 		"moved on in a replay": {
 			change: func(s *Store) error {
-				must(t, s.Replay(ctx, "", 2, delivered))
+				must(t, s.Replay(ctx, Replay{Position: 2, Handled: delivered}))
 				return s.Commit(ctx, Change{Events: &EventStep{Position: 4, Time: day, CountsKnown: true}})
 			},
 			want: State{ClusterUID: "cluster", Epoch: "first", Position: 4, Time: day, CountsKnown: true, Delivered: delivered},
 		},
 		"in another history": {
 			change: func(s *Store) error {
-				must(t, s.Replay(ctx, "", 2, delivered))
+				must(t, s.Replay(ctx, Replay{Position: 2, Handled: delivered}))
 				return s.Commit(ctx, Change{Events: &EventStep{Position: 1, History: "restored", CountsKnown: true}})
 			},
 			want: State{ClusterUID: "cluster", Epoch: "first", Position: 1, CountsKnown: true, History: "restored"},
@@ -75,7 +75,7 @@ func TestStateIsTheSameAfterARestart(t *testing.T) {
 func TestAReplayRemovesTheCounts(t *testing.T) {
 	ctx, s := context.Background(), open(t, t.TempDir())
 	must(t, s.Commit(ctx, Change{Events: &EventStep{Position: 9, CountsKnown: true, Counts: []alarm.EventCount{{UID: "e", Count: 1}}}}))
-	must(t, s.Replay(ctx, "", 3, DeliveredOffsets{}))
+	must(t, s.Replay(ctx, Replay{Position: 3}))
 	if got := allCounts(t, s); len(got) != 0 || s.State().CountsKnown {
 		t.Errorf("got counts %v and %+v, want none", got, s.State())
 	}
@@ -115,7 +115,7 @@ func TestWhatWaitedAtAResetIsDroppedOnlyIfTheReceiverHasEverything(t *testing.T)
 			commit(t, s, "r", 1000, 1)
 			must(t, s.Commit(t.Context(), Change{Events: &EventStep{Position: alarm.ResetPosition, History: "restored"}}))
 			must(t, s.Commit(t.Context(), Change{Events: &EventStep{Position: 6}, Entries: entries("r", 5, 1)}))
-			_, err := s.DropDelivered(t.Context(), tc.delivered)
+			err := s.dropDelivered(t.Context(), tc.delivered)
 			must(t, err)
 			if got := s.Backlog("r").Entries; got != tc.want {
 				t.Errorf("%d entries wait, want %d", got, tc.want)
@@ -184,7 +184,7 @@ func TestSnapshotAgreesWithTheFile(t *testing.T) {
 		func() error { return second(s.DropOlderThan(ctx, receiver(), MainLane, now.Add(-10*time.Minute))) },
 		func() error {
 			done := s.State().Position - min(s.State().Position, 20)
-			return second(s.DropDelivered(ctx, DeliveredOffsets{Default: done, Receivers: map[string]uint64{receiver(): done / 2}}))
+			return s.dropDelivered(ctx, DeliveredOffsets{Default: done, Receivers: map[string]uint64{receiver(): done / 2}})
 		},
 	}
 	for i := range 500 {

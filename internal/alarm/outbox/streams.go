@@ -25,7 +25,7 @@ type Stream struct {
 	// objects must be listed: as of one of Begins, or as of now if there is none that the API
 	// server still has.
 	Complete bool
-	// Delivered contains the delivered offsets of the last ReplayStreams. Commit removes
+	// Delivered contains the delivered offsets of the last replayStreams. Commit removes
 	// them when Position has passed them.
 	Delivered DeliveredOffsets
 	// Omitted are the namespaces with objects for which the baseline had no space. It is unknown
@@ -116,33 +116,6 @@ func (tx *tx) putStream(ctx context.Context, r Stream) (id int64, err error) {
 		RETURNING id`,
 		r.Name, r.Version, r.Shape, r.Position, micros(r.Time), r.Complete, jsonColumn{r.Delivered}).Scan(&id)
 	return id, err
-}
-
-// ReplayStreams prepares the streams for a new leader that does not have the last outbox. It
-// removes all baselines, and replaces all streams by these, which have none, and all states by
-// these. It removes the
-// changes that another leader delivered: from groups, from messages of groups, and with their
-// entries.
-func (s *Store) ReplayStreams(ctx context.Context, delivered map[string]DeliveredOffsets, streams []Stream, states []Lasting) error {
-	return s.write(ctx, "set the positions of streams", func(ctx context.Context, tx *tx) error {
-		if err := tx.dropDeliveredParts(ctx, delivered); err != nil {
-			return err
-		}
-		if err := tx.dropDeliveredAwaited(ctx, delivered); err != nil {
-			return err
-		}
-		if err := tx.empty(ctx, "stream", "baseline", "shape", "lasting"); err != nil {
-			return err
-		}
-		tx.after((*memory).clearBaselines)
-		for _, r := range streams {
-			r.Complete = false
-			if _, err := tx.putStream(ctx, r); err != nil {
-				return err
-			}
-		}
-		return tx.changeLasting(ctx, LastingChanges{Put: states})
-	})
 }
 
 // CountChanges returns the number of changes that wait, by receiver.

@@ -184,11 +184,11 @@ func TestAReplayOfStreamsDropsWhatWasDelivered(t *testing.T) {
 	want := Stream{Name: "pods", Position: 2, Delivered: offset(3, nil), Omitted: []string{}}
 	for range 2 { // a crash can repeat it
 		// Offsets of Events do not apply to changes.
-		_, err := s.DropDelivered(t.Context(), DeliveredOffsets{Default: 899})
+		err := s.dropDelivered(t.Context(), DeliveredOffsets{Default: 899})
 		must(t, err)
-		must(t, s.DropHeld(t.Context(), DeliveredOffsets{Default: 899}))
-		must(t, s.DropAwaited(t.Context(), DeliveredOffsets{Default: 899}, DeliveredOffsets{Default: 899}))
-		must(t, s.ReplayStreams(t.Context(), delivered, []Stream{{Name: "pods", Position: 2, Complete: true, Delivered: offset(3, nil)}}, nil))
+		must(t, s.dropHeld(t.Context(), DeliveredOffsets{Default: 899}))
+		must(t, s.dropAwaited(t.Context(), DeliveredOffsets{Default: 899}, DeliveredOffsets{Default: 899}))
+		must(t, s.replayStreams(t.Context(), &Replay{DeliveredChanges: delivered, Streams: []Stream{{Name: "pods", Position: 2, Complete: true, Delivered: offset(3, nil)}}}))
 	}
 	wantWaiting := map[string]map[string]Held{
 		"pods": {"r": {"change 2": 2, "change 4": 4}, "grouped": {"change 3": 3}}, "nodes": {"r": {"change 9": 9}},

@@ -2,9 +2,7 @@ package pipeline
 
 import (
 	"context"
-	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/bongsu-io/bongsu/internal/alarm"
 	"github.com/bongsu-io/bongsu/internal/alarm/match"
@@ -12,29 +10,6 @@ import (
 	"github.com/bongsu-io/bongsu/internal/alarm/outbox"
 	"github.com/bongsu-io/bongsu/pkg/plaintext"
 )
-
-// groupName shows the values of a group to users: see [outbox.MaxGroupName].
-func groupName(by []alarm.GroupValue) string {
-	values := make([]string, 0, len(by))
-	for _, v := range by {
-		if v.Value != "" {
-			values = append(values, v.Value)
-		}
-	}
-	name := strings.Join(values, "/")
-	if len(name) <= outbox.MaxGroupName {
-		return name
-	}
-	cut := outbox.MaxGroupName
-	for !utf8.RuneStart(name[cut]) {
-		cut--
-	}
-	return name[:cut]
-}
-
-func acknowledgement(a *match.Acknowledgement) *outbox.Acknowledgement {
-	return &outbox.Acknowledgement{Token: a.Token, Until: a.Until, Announced: a.Announced}
-}
 
 // acknowledgeEvery is the interval between looks for groups that a replay found after they were
 // acknowledged.
@@ -69,18 +44,6 @@ func (p *Pipeline) acknowledgeOnce(ctx context.Context) (wait time.Duration) {
 		}
 	}
 	return acknowledgeEvery
-}
-
-// acknowledging returns the active alarms with acknowledgements.
-func (a *Alarms) acknowledging() (all []*match.Alarm) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	for _, active := range a.byKey {
-		if active.compiled.Grouping() != nil && len(active.compiled.Acknowledgements()) > 0 {
-			all = append(all, active.compiled)
-		}
-	}
-	return all
 }
 
 // acknowledge puts the acknowledgements of an alarm into force that are not.
@@ -120,12 +83,12 @@ func (p *Pipeline) notices(ctx context.Context, a *match.Alarm, ack *match.Ackno
 	// A ClusterAlarm's notices use the space of cluster-scoped objects.
 	budget := budgetOf(a.ID, &alarm.Occurrence{})
 	var sent, silent []outbox.Entry
-	for _, r := range p.matcher.identified(a.AllReceivers()) {
+	for _, r := range p.matcher.recipients(a.AllReceivers()) {
 		e := outbox.Entry{
-			Receiver: r.id, Alarm: a.ID.String(), Budget: budget, Key: alarm.AcknowledgementKey(r.key, ack.Group, ack.Token), CreatedAt: p.Clock.Now(),
+			Receiver: r.ID, Alarm: a.ID.String(), Budget: budget, Key: alarm.AcknowledgementKey(r.key, ack.Group, ack.Token), CreatedAt: p.Clock.Now(),
 			Member: &outbox.Membership{Group: ack.Group, Acknowledged: acknowledgement(ack), Notice: true},
 		}
-		if ack.Announced || p.Acknowledges == nil || !p.Acknowledges(r.id) {
+		if ack.Announced || !r.Acknowledges {
 			silent = append(silent, e)
 			continue
 		}
@@ -147,13 +110,5 @@ func (p *Pipeline) noticeOf(ctx context.Context, a *match.Alarm, ack *match.Ackn
 		Title: plaintext.CutRunes("Acknowledged by "+by, message.MaxTitleLength), Text: comment,
 		FirstSeen: ack.At, LastSeen: ack.At, Events: []message.Event{},
 		Acknowledged: &message.Acknowledgement{By: by, At: ack.At, Comment: comment},
-	}
-}
-
-// wakeGroups makes releaseGroups look for messages that are due.
-func (p *Pipeline) wakeGroups() {
-	select {
-	case p.groupAdded <- struct{}{}:
-	default: // already notified
 	}
 }

@@ -48,7 +48,7 @@ func (a *acknowledging) configure() {
 	})
 	must(a.t, err)
 	a.alarms.Set("nodes", fmt.Sprint(len(a.spec.Acknowledgements), len(a.open)), compiled)
-	a.p.Acknowledges = func(id string) bool { return id == "thread" }
+	a.p.matcher.receiver = func(key string) (Receiver, bool) { return Receiver{ID: key, Acknowledges: key == "thread"}, true }
 }
 
 // list writes the open groups into the status, and returns them.

@@ -68,9 +68,9 @@ func (b *budget) leftAbove(namespace string, reserved int64) int64 {
 
 // charge subtracts the measured cost from the budgets. It returns the namespaces some of
 // whose occurrences were not evaluated.
-func (b *budget) charge(lanes []*lane) (over []string) {
+func (b *budget) charge(tenants []*tenant) (over []string) {
 	now := b.clock.Now()
-	for _, l := range lanes {
+	for _, l := range tenants {
 		if l.meter.Exhausted() || l.stopped {
 			over = append(over, l.namespace)
 		}
@@ -79,8 +79,8 @@ func (b *budget) charge(lanes []*lane) (over []string) {
 	return over
 }
 
-// lane contains the occurrences of one namespace in a batch.
-type lane struct {
+// tenant contains the occurrences of one namespace in a batch.
+type tenant struct {
 	namespace string
 	// occurrences are their indexes in the batch.
 	occurrences []int
@@ -89,12 +89,12 @@ type lane struct {
 	stopped bool
 }
 
-// lanesOf returns the lanes of a batch, without the namespaces that have no alarms. Those
+// tenantsOf returns the tenants of a batch, without the namespaces that have no alarms. Those
 // that cost little recently come first.
-func lanesOf(occurrences []alarm.Occurrence, b *budget, hasAlarms func(namespace string) bool) []*lane {
-	byNamespace := map[string]*lane{}
-	var lanes []*lane
-	left := map[*lane]int64{}
+func tenantsOf(occurrences []alarm.Occurrence, b *budget, hasAlarms func(namespace string) bool) []*tenant {
+	byNamespace := map[string]*tenant{}
+	var tenants []*tenant
+	left := map[*tenant]int64{}
 	for i := range occurrences {
 		namespace := occurrences[i].Event.Namespace
 		if !hasAlarms(namespace) {
@@ -102,34 +102,34 @@ func lanesOf(occurrences []alarm.Occurrence, b *budget, hasAlarms func(namespace
 		}
 		l, ok := byNamespace[namespace]
 		if !ok {
-			l = &lane{namespace: namespace}
+			l = &tenant{namespace: namespace}
 			left[l] = b.left(namespace)
 			l.meter = match.NewMeter(left[l])
 			byNamespace[namespace] = l
-			lanes = append(lanes, l)
+			tenants = append(tenants, l)
 		}
 		l.occurrences = append(l.occurrences, i)
 	}
-	slices.SortStableFunc(lanes, func(a, b *lane) int { return cmp.Compare(left[b], left[a]) })
-	return lanes
+	slices.SortStableFunc(tenants, func(a, b *tenant) int { return cmp.Compare(left[b], left[a]) })
+	return tenants
 }
 
 // matchConcurrency is the number of occurrences that are matched at once. Most of the time
 // is spent waiting for the objects that Events regard.
 const matchConcurrency = 8
 
-// runLanes evaluates all occurrences, in turns: one of each lane, then the next one of
-// each. A lane with many expensive occurrences is therefore the last one that ends. When
-// the total cost is reached, the lanes that cost more than their share are stopped.
-func runLanes(ctx context.Context, lanes []*lane, evaluate func(ctx context.Context, i int, meter *match.Meter)) error {
+// runTenants evaluates all occurrences, in turns: one of each tenant, then the next one of
+// each. A tenant with many expensive occurrences is therefore the last one that ends. When
+// the total cost is reached, the tenants that cost more than their share are stopped.
+func runTenants(ctx context.Context, tenants []*tenant, evaluate func(ctx context.Context, i int, meter *match.Meter)) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(matchConcurrency)
-	for turn, left := 0, lanes; len(left) > 0; turn++ {
-		left = slices.DeleteFunc(slices.Clone(left), func(l *lane) bool {
+	for turn, left := 0, tenants; len(left) > 0; turn++ {
+		left = slices.DeleteFunc(slices.Clone(left), func(l *tenant) bool {
 			return turn >= len(l.occurrences) || l.meter.Exhausted()
 		})
 		for _, l := range left {
-			if totalSpent(lanes) >= totalCostPerBatch && l.meter.Spent() > totalCostPerBatch/int64(len(lanes)) {
+			if totalSpent(tenants) >= totalCostPerBatch && l.meter.Spent() > totalCostPerBatch/int64(len(tenants)) {
 				l.stopped = true
 				continue
 			}
@@ -142,9 +142,9 @@ func runLanes(ctx context.Context, lanes []*lane, evaluate func(ctx context.Cont
 	return group.Wait()
 }
 
-func totalSpent(lanes []*lane) int64 {
+func totalSpent(tenants []*tenant) int64 {
 	var sum int64
-	for _, l := range lanes {
+	for _, l := range tenants {
 		sum += l.meter.Spent()
 	}
 	return sum

@@ -93,12 +93,12 @@ func TestManyFullBudgetsLeaveSpaceForAnother(t *testing.T) {
 func TestOneBatchCountsItsOwnEntries(t *testing.T) {
 	b := newEntryBuilder(outbox.DeliveredOffsets{}, newBudgets(func(context.Context, string, string) (outbox.Usage, error) {
 		return outbox.Usage{Free: 256 << 10}, nil
-	}), nil)
+	}))
 	id := kube.Key{Kind: alarm.KindAlarm, Namespace: "shop", Name: "web"}
 	e := &evaluation{outcome: match.Matched, alarm: &match.Alarm{ID: id}, recipients: recipientsOf("dead", "quick")}
 	e.message.Text = strings.Repeat("<", 3_000)
 	for i := range uint64(100) {
-		must(t, b.add(t.Context(), &alarm.Occurrence{Increase: 2, Position: i + 1}, e))
+		must(t, b.add(t.Context(), &alarm.Occurrence{Increase: 2, Position: i + 1}, e, &b.handled))
 	}
 	stored := b.queued["dead"]
 	if stored == 0 || stored > 2*16/3 {

@@ -7,19 +7,10 @@ import (
 	"slices"
 	"time"
 
-	"github.com/bongsu-io/bongsu/internal/alarm"
-	"github.com/bongsu-io/bongsu/internal/alarm/fields"
 	"github.com/bongsu-io/bongsu/internal/alarm/match"
 	"github.com/bongsu-io/bongsu/internal/alarm/objects"
 	"github.com/bongsu-io/bongsu/internal/alarm/outbox"
 )
-
-// Changes yields changes of objects.
-type Changes interface {
-	Run(ctx context.Context, handler objects.Handler) error
-	SetNeeds(needs objects.Needs)
-	SetReads(needs objects.Needs)
-}
 
 // errUndecided makes the source retry a batch of changes.
 var errUndecided = errors.New("the labels of a namespace, or the number of Nodes, are not known yet")
@@ -112,53 +103,4 @@ func (p *Pipeline) followNeeds(ctx context.Context) error {
 		}
 		timer.Stop()
 	}
-}
-
-// Needs returns the fields that the active alarms need of objects.
-func (a *Alarms) Needs() objects.Needs {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	needs := objects.Needs{}
-	for _, active := range a.byKey {
-		for resource, shape := range active.compiled.Needs() {
-			needs.Add(resource, shape, active.compiled.ID)
-		}
-	}
-	return needs
-}
-
-// Reads returns the resources that the active alarms name in spec.readObjects.
-func (a *Alarms) Reads() objects.Needs {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	needs := objects.Needs{}
-	for _, active := range a.byKey {
-		for _, resource := range active.compiled.ReadObjects() {
-			needs.Add(resource, fields.Shape{}, active.compiled.ID)
-		}
-	}
-	return needs
-}
-
-// NeedsOf returns the fields that one alarm needs of objects, by resource.
-func (a *Alarms) NeedsOf(key string) map[alarm.Resource]fields.Shape {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if active, ok := a.byKey[key]; ok {
-		return active.compiled.Needs()
-	}
-	return nil
-}
-
-// changedAfter returns a channel that is closed when an alarm is set or deleted after this call.
-func (a *Alarms) changedAfter() <-chan struct{} {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.changed
-}
-
-// notifyChanged closes the channel. The caller holds a.mu.
-func (a *Alarms) notifyChanged() {
-	close(a.changed)
-	a.changed = make(chan struct{})
 }

@@ -75,7 +75,7 @@ func DryRun(ctx context.Context, dir string, a *match.Alarm, occurrences []alarm
 		matcher: newMatcher(alarms, namespaces, enricher, clk),
 		waiting: map[string][]int{},
 	}
-	r.matcher.namespaceLabels = func(string) []string { return labels }
+	r.matcher.receiver = func(key string) (Receiver, bool) { return Receiver{ID: key, NamespaceLabels: labels}, true }
 	occurrences = slices.Clone(occurrences)
 	capObservedAt(occurrences, now)
 	slices.SortStableFunc(occurrences, func(a, b alarm.Occurrence) int {
@@ -185,7 +185,7 @@ func (r *dryRun) setReceiver(evaluations [][]evaluation) [][]string {
 		for j := range evaluations[i] {
 			if e := &evaluations[i][j]; e.route != nil {
 				chosen[i] = e.chosenKeys()
-				e.recipients, e.route = r.matcher.identified(r.alarm.Receivers), nil
+				e.recipients, e.route = r.matcher.recipients(r.alarm.Receivers), nil
 			}
 		}
 	}

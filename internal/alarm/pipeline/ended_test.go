@@ -30,11 +30,14 @@ func TestADeletedAlarmResolvesWhatItReported(t *testing.T) {
 		// diskLost: the disk is lost before the operator sees what happens during.
 		diskLost bool
 	}{
-		"deleted":            {func(all *Alarms, _ func(string) *match.Alarm) { all.Delete(id.String()) }, []string{begin, end}, 0, false},
-		"created again":      {func(all *Alarms, compiled func(string) *match.Alarm) { all.Set(id.String(), "2", compiled("another")) }, []string{begin, end}, 0, false},
-		"changed":            {func(all *Alarms, compiled func(string) *match.Alarm) { all.Set(id.String(), "2", compiled("uid")) }, []string{begin}, 1, false},
-		"invalid":            {func(all *Alarms, _ func(string) *match.Alarm) { all.Hold(id.String(), "uid") }, []string{begin}, 1, false},
-		"deleted, invalid":   {func(all *Alarms, _ func(string) *match.Alarm) { all.Hold(id.String(), "uid"); all.Delete(id.String()) }, []string{begin, end}, 0, false},
+		"deleted":       {func(all *Alarms, _ func(string) *match.Alarm) { all.Delete(id.String()) }, []string{begin, end}, 0, false},
+		"created again": {func(all *Alarms, compiled func(string) *match.Alarm) { all.Set(id.String(), "2", compiled("another")) }, []string{begin, end}, 0, false},
+		"changed":       {func(all *Alarms, compiled func(string) *match.Alarm) { all.Set(id.String(), "2", compiled("uid")) }, []string{begin}, 1, false},
+		"invalid":       {func(all *Alarms, _ func(string) *match.Alarm) { all.Deactivate(id.String(), "uid") }, []string{begin}, 1, false},
+		"deleted, invalid": {func(all *Alarms, _ func(string) *match.Alarm) {
+			all.Deactivate(id.String(), "uid")
+			all.Delete(id.String())
+		}, []string{begin, end}, 0, false},
 		"deleted, disk lost": {func(all *Alarms, _ func(string) *match.Alarm) { all.Delete(id.String()) }, []string{begin}, 0, true},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -5,9 +5,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/bongsu-io/bongsu/internal/alarm"
+	"github.com/bongsu-io/bongsu/internal/alarm/match"
 	"github.com/bongsu-io/bongsu/internal/alarm/message"
 	"github.com/bongsu-io/bongsu/internal/alarm/outbox"
 	"github.com/bongsu-io/bongsu/internal/kube"
@@ -91,7 +94,7 @@ func (g *groupLimiter) canOpen(ctx context.Context, e *evaluation) (bool, error)
 	if open {
 		g.bytes[e.budget] += size
 		for i := range e.recipients {
-			g.holders[id] = append(g.holders[id], e.recipients[i].id)
+			g.holders[id] = append(g.holders[id], e.recipients[i].ID)
 		}
 	}
 	g.open[key] = open
@@ -118,7 +121,7 @@ func missingBytes(e *evaluation, stored outbox.OpenGroup) (size int64) {
 		return size
 	}
 	for i := range e.recipients {
-		id := e.recipients[i].id
+		id := e.recipients[i].ID
 		if !slices.Contains(stored.Receivers, id) {
 			size += outbox.GroupBytes(id, alarmKey, e.budget, groupName(e.by))
 		}
@@ -254,4 +257,27 @@ func ComposeGroup(g outbox.Group, parts []outbox.Entry, count int64) ([]byte, er
 		return nil, fmt.Errorf("encode a group's message: %w", err)
 	}
 	return payload, nil
+}
+
+// groupName shows the values of a group to users: see [outbox.MaxGroupName].
+func groupName(by []alarm.GroupValue) string {
+	values := make([]string, 0, len(by))
+	for _, v := range by {
+		if v.Value != "" {
+			values = append(values, v.Value)
+		}
+	}
+	name := strings.Join(values, "/")
+	if len(name) <= outbox.MaxGroupName {
+		return name
+	}
+	cut := outbox.MaxGroupName
+	for !utf8.RuneStart(name[cut]) {
+		cut--
+	}
+	return name[:cut]
+}
+
+func acknowledgement(a *match.Acknowledgement) *outbox.Acknowledgement {
+	return &outbox.Acknowledgement{Token: a.Token, Until: a.Until, Announced: a.Announced}
 }

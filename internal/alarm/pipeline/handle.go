@@ -90,7 +90,7 @@ func (m *matcher) decide(ctx context.Context, store *outbox.Store, b source.Batc
 func (m *matcher) newDecision(store *outbox.Store, handled outbox.DeliveredOffsets, evaluations [][]evaluation) *decision {
 	return &decision{
 		evaluations: evaluations, suppressor: m.newSuppressor(store),
-		entries: newEntryBuilder(handled, newBudgets(store.Usage), m.repeats),
+		entries: newEntryBuilder(handled, newBudgets(store.Usage)),
 	}
 }
 
@@ -245,8 +245,6 @@ func (p *Pipeline) reportEvaluation(e *evaluation, occurrences int64) {
 type entryBuilder struct {
 	handled outbox.DeliveredOffsets
 	budgets *budgets
-	// repeats is that of Config.
-	repeats func(id string) bool
 
 	entries []outbox.Entry
 	// queued counts the new occurrences for each receiver. overflow counts those that the
@@ -255,15 +253,19 @@ type entryBuilder struct {
 	overflow map[string]outbox.Counts
 }
 
-func newEntryBuilder(handled outbox.DeliveredOffsets, b *budgets, repeats func(id string) bool) *entryBuilder {
-	return &entryBuilder{handled: handled, budgets: b, repeats: repeats, queued: map[string]int64{}, overflow: map[string]outbox.Counts{}}
+func newEntryBuilder(handled outbox.DeliveredOffsets, b *budgets) *entryBuilder {
+	return &entryBuilder{handled: handled, budgets: b, queued: map[string]int64{}, overflow: map[string]outbox.Counts{}}
 }
 
 // addAll adds the entries for all evaluations of a batch.
 func (b *entryBuilder) addAll(ctx context.Context, occurrences []alarm.Occurrence, evaluations [][]evaluation) error {
 	for i := range occurrences {
 		for j := range evaluations[i] {
-			if err := b.addWithOffsets(ctx, &occurrences[i], &evaluations[i][j]); err != nil {
+			e, handled := &evaluations[i][j], &b.handled
+			if e.handled != nil {
+				handled = e.handled
+			}
+			if err := b.add(ctx, &occurrences[i], e, handled); err != nil {
 				return err
 			}
 		}
@@ -271,20 +273,10 @@ func (b *entryBuilder) addAll(ctx context.Context, occurrences []alarm.Occurrenc
 	return nil
 }
 
-// addWithOffsets is add with the delivered offsets of the evaluation, if it has its own.
-func (b *entryBuilder) addWithOffsets(ctx context.Context, occ *alarm.Occurrence, e *evaluation) error {
-	if e.handled != nil {
-		ofBatch := b.handled
-		b.handled = *e.handled
-		defer func() { b.handled = ofBatch }()
-	}
-	return b.add(ctx, occ, e)
-}
-
 // add adds an entry for each receiver, if the occurrence matched. One that is suppressed only counts
 // in its group. It skips receivers for which the occurrence was handled before. Such an occurrence still
 // belongs to its group, so that group gets an entry that is marked as served.
-func (b *entryBuilder) add(ctx context.Context, occ *alarm.Occurrence, e *evaluation) error {
+func (b *entryBuilder) add(ctx context.Context, occ *alarm.Occurrence, e *evaluation, handled *outbox.DeliveredOffsets) error {
 	if e.outcome != match.Matched {
 		return nil
 	}
@@ -302,16 +294,16 @@ func (b *entryBuilder) add(ctx context.Context, occ *alarm.Occurrence, e *evalua
 		if err != nil {
 			return err
 		}
-		isNew := b.mustStore(&entry, payload, r, occ)
+		isNew := b.mustStore(&entry, payload, r, occ, handled)
 		if isNew {
 			waiting = append(waiting, entry)
 		}
 		// An end that was sent came after its occurrence.
-		if end, quiet := endOf(entry); quiet && (isNew || b.mustStore(&end, payload, r, occ)) {
+		if end, quiet := endOf(entry); quiet && (isNew || b.mustStore(&end, payload, r, occ, handled)) {
 			ends = append(ends, end)
 		}
 	}
-	return b.store(ctx, append(waiting, ends...))
+	return b.store(ctx, append(waiting, ends...), handled)
 }
 
 // addSuppressed adds an entry without a message for each receiver, if the alarm has groups.
@@ -332,7 +324,7 @@ func (b *entryBuilder) addSuppressed(occ *alarm.Occurrence, e *evaluation) error
 // entryFor returns the entry for a receiver, without its payload.
 func (b *entryBuilder) entryFor(r *recipient, occ *alarm.Occurrence, e *evaluation) (outbox.Entry, error) {
 	entry := outbox.Entry{
-		Receiver: r.id, Alarm: e.alarm.ID.String(), Budget: budgetOf(e.alarm.ID, occ), Key: r.entryKey(e.alarm.UID, occ),
+		Receiver: r.ID, Alarm: e.alarm.ID.String(), Budget: budgetOf(e.alarm.ID, occ), Key: r.entryKey(e.alarm.UID, occ),
 		Subject: occ.Event.Subject(), Position: occ.Position, Count: occ.Increase,
 	}
 	if e.resolves || r.onlyEnd {
@@ -359,15 +351,15 @@ func partOf(occ *alarm.Occurrence, e *evaluation) message.Part {
 // mustStore reports whether an entry is new, and sets its payload. An entry that was handled before
 // only updates the state of its group. So does one that happened before the receiver was created.
 // Without a payload, nothing of it is sent to the receiver.
-func (b *entryBuilder) mustStore(entry *outbox.Entry, payload []byte, r *recipient, occ *alarm.Occurrence) bool {
+func (b *entryBuilder) mustStore(entry *outbox.Entry, payload []byte, r *recipient, occ *alarm.Occurrence, handled *outbox.DeliveredOffsets) bool {
 	if !r.isForFormer(occ) {
 		entry.Payload = payload
 	}
-	if !r.handled(b.handled, entry.Key, occ) {
+	if !r.handled(*handled, entry.Key, occ) {
 		return true
 	}
 	if entry.Member != nil {
-		entry.Member.StateOnly, entry.Member.Repeats = true, b.repeats != nil && b.repeats(entry.Receiver)
+		entry.Member.StateOnly, entry.Member.Repeats = true, r.Repeats
 		b.entries = append(b.entries, *entry)
 	}
 	return false
@@ -386,11 +378,11 @@ func endOf(last outbox.Entry) (end outbox.Entry, quiet bool) {
 }
 
 // store adds the entries for which the budgets have space. The others are dropped.
-func (b *entryBuilder) store(ctx context.Context, entries []outbox.Entry) error {
+func (b *entryBuilder) store(ctx context.Context, entries []outbox.Entry, handled *outbox.DeliveredOffsets) error {
 	admitted, refused, err := b.budgets.admit(ctx, entries)
 	for i := range admitted {
 		e := &admitted[i]
-		if e.Position > b.handled.Default {
+		if e.Position > handled.Default {
 			b.queued[e.Receiver] += e.Count
 		} else { // counted before the disk was lost
 			b.queued[e.Receiver] += 0

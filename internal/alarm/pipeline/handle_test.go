@@ -26,9 +26,9 @@ func TestOnlyMatchedOccurrencesAreStored(t *testing.T) {
 		"it did not match":     {match.NotMatched, map[string]int64{}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := newEntryBuilder(outbox.DeliveredOffsets{Receivers: map[string]uint64{"served": 50}}, unlimited(), nil)
+			b := newEntryBuilder(outbox.DeliveredOffsets{Receivers: map[string]uint64{"served": 50}}, unlimited())
 			e := &evaluation{outcome: tc.outcome, alarm: &match.Alarm{}, recipients: recipientsOf("quick", "served")}
-			must(t, b.add(t.Context(), occ, e))
+			must(t, b.add(t.Context(), occ, e, &b.handled))
 			if diff := cmp.Diff(tc.want, b.queued); diff != "" {
 				t.Error(diff)
 			}
@@ -41,15 +41,15 @@ func TestOnlyMatchedOccurrencesAreStored(t *testing.T) {
 
 // recipientsOf returns receivers whose IDs are their keys.
 func recipientsOf(keys ...string) []recipient {
-	return newMatcher(NewAlarms(), nil, noop{}, clock.RealClock{}).identified(keys)
+	return newMatcher(NewAlarms(), nil, noop{}, clock.RealClock{}).recipients(keys)
 }
 
 // Otherwise the outbox stores what nothing reads.
 func TestOnlyReceiversThatRepeatKeepWhatAnotherLeaderSent(t *testing.T) {
-	b := newEntryBuilder(outbox.DeliveredOffsets{Default: 50}, unlimited(), func(id string) bool { return id == "alerts" })
+	b := newEntryBuilder(outbox.DeliveredOffsets{Default: 50}, unlimited())
 	for _, id := range []string{"alerts", "chat"} {
-		r, occ := recipient{key: id, id: id}, alarm.Occurrence{Position: 50}
-		if b.mustStore(&outbox.Entry{Receiver: id, Position: 50, Member: &outbox.Membership{}}, []byte("{}"), &r, &occ) {
+		r, occ := recipient{Receiver: Receiver{ID: id, Repeats: id == "alerts"}, key: id}, alarm.Occurrence{Position: 50}
+		if b.mustStore(&outbox.Entry{Receiver: id, Position: 50, Member: &outbox.Membership{}}, []byte("{}"), &r, &occ, &b.handled) {
 			t.Errorf("%s: it was sent", id)
 		}
 	}
@@ -63,7 +63,7 @@ func TestACountThatIsReachedAgainIsAnotherOccurrence(t *testing.T) {
 	store, err := outbox.Open(t.Context(), t.TempDir())
 	must(t, err)
 	defer func() { must(t, store.Close()) }()
-	b := newEntryBuilder(outbox.DeliveredOffsets{}, unlimited(), nil)
+	b := newEntryBuilder(outbox.DeliveredOffsets{}, unlimited())
 	e := &evaluation{outcome: match.Matched, alarm: &match.Alarm{UID: "alarm"}, recipients: recipientsOf("slow")}
 	previous := int64(0)
 	for i, count := range []int64{1, 5, 2, 5, 3, 6} {
@@ -72,7 +72,7 @@ func TestACountThatIsReachedAgainIsAnotherOccurrence(t *testing.T) {
 			occ.Increase = count - previous
 		}
 		previous = count
-		must(t, b.add(t.Context(), occ, e))
+		must(t, b.add(t.Context(), occ, e, &b.handled))
 	}
 	must(t, store.Commit(t.Context(), outbox.Change{Events: &outbox.EventStep{Position: 6}, Entries: b.entries}))
 	if got := store.Backlog("slow"); got.Entries != 6 {

@@ -22,13 +22,9 @@ func (p *Pipeline) backlogs() map[string]int64 {
 
 // identifiedAs makes all receivers exist with a UID, or none without a UID.
 func identifiedAs(p *Pipeline, uid string, since time.Time) {
-	p.Identify = func(key string) (string, time.Time) {
-		if uid == "" {
-			return "", time.Time{}
-		}
-		return alarm.ReceiverID(key, uid), since
+	p.matcher.receiver = func(key string) (Receiver, bool) {
+		return Receiver{ID: alarm.ReceiverID(key, uid), Since: since}, uid != ""
 	}
-	p.matcher.identify = p.Identify
 }
 
 // While no operator ran, a receiver was deleted and created again.

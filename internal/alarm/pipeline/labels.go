@@ -10,7 +10,7 @@ func (m *matcher) address(e *evaluation, occ *alarm.Occurrence, known *alarm.Con
 	if e.outcome == match.NotMatched {
 		return
 	}
-	e.recipients, e.route = m.identified(e.alarm.Receivers), e.alarm.Route()
+	e.recipients, e.route = m.recipients(e.alarm.Receivers), e.alarm.Route()
 	if e.route != nil {
 		m.choose(e, occ, known)
 	}
@@ -45,11 +45,11 @@ func (m *matcher) addLabels(e *evaluation, occ *alarm.Occurrence) {
 // labelsFor returns the keys of the labels that the receivers of a message need. A message that
 // can be about several namespaces gets none.
 func (m *matcher) labelsFor(e *evaluation) (keys []string) {
-	if m.namespaceLabels == nil || e.outcome != match.Matched || !e.alarm.IsAboutOneNamespace() {
+	if e.outcome != match.Matched || !e.alarm.IsAboutOneNamespace() {
 		return nil
 	}
 	for i := range e.recipients {
-		keys = append(keys, m.namespaceLabels(e.recipients[i].id)...)
+		keys = append(keys, e.recipients[i].NamespaceLabels...)
 	}
 	return keys
 }

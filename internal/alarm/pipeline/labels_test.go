@@ -35,7 +35,9 @@ func newLabelled(t *testing.T, spec v1alpha1.AlarmSpec) (*Pipeline, *labelledNam
 	n := &labelledNamespaces{unreadables: &unreadables{}, unread: map[string]alarm.Unread{}}
 	p := newParkingLot(t, n.unreadables, map[string]v1alpha1.AlarmSpec{"chat": spec, "plain": spec})
 	p.matcher.namespaces = n
-	p.matcher.namespaceLabels = func(id string) []string { return map[string][]string{"chat": {"team"}}[id] }
+	p.matcher.receiver = func(key string) (Receiver, bool) {
+		return Receiver{ID: key, NamespaceLabels: map[string][]string{"chat": {"team"}}[key]}, true
+	}
 	return p, n
 }
 

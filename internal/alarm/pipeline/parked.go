@@ -115,7 +115,7 @@ func (p *parking) park(ctx context.Context, occ *alarm.Occurrence, e *evaluation
 	for i := range e.recipients {
 		r := &e.recipients[i]
 		if key := r.entryKey(e.alarm.UID, occ); !r.handled(p.handled, key, occ) {
-			row.Receivers[r.id] = key
+			row.Receivers[r.ID] = key
 		}
 	}
 	if fits, err := p.fits(ctx, &row); !fits {
@@ -287,7 +287,7 @@ func (m *matcher) retry(ctx context.Context, rows []outbox.Parked, waited func(*
 }
 
 // meters limit the cost of evaluating the parked occurrences of a namespace, as in a batch.
-type meters struct{ ofAlarms, ofClusterAlarms *lane }
+type meters struct{ ofAlarms, ofClusterAlarms *tenant }
 
 // newMeters returns the meters for occurrences that wait for the same object.
 func (m *matcher) newMeters(rows []outbox.Parked) meters {
@@ -296,14 +296,14 @@ func (m *matcher) newMeters(rows []outbox.Parked) meters {
 		namespace = rows[0].Namespace
 	}
 	return meters{
-		ofAlarms:        &lane{namespace: namespace, meter: match.NewMeter(m.ofAlarms.left(namespace))},
-		ofClusterAlarms: &lane{namespace: namespace, meter: match.NewMeter(m.ofClusterAlarms.left(namespace))},
+		ofAlarms:        &tenant{namespace: namespace, meter: match.NewMeter(m.ofAlarms.left(namespace))},
+		ofClusterAlarms: &tenant{namespace: namespace, meter: match.NewMeter(m.ofClusterAlarms.left(namespace))},
 	}
 }
 
 func (s meters) charge(m *matcher) {
-	m.ofAlarms.charge([]*lane{s.ofAlarms})
-	m.ofClusterAlarms.charge([]*lane{s.ofClusterAlarms})
+	m.ofAlarms.charge([]*tenant{s.ofAlarms})
+	m.ofClusterAlarms.charge([]*tenant{s.ofClusterAlarms})
 }
 
 // evaluateAgain returns the evaluation of one alarm, or none if it does not match. If the
@@ -337,7 +337,7 @@ func keepRecipients(recipients []recipient, row *outbox.Parked) {
 	for id := range row.Receivers {
 		for i := range recipients {
 			if recipients[i].key == alarm.ReceiverKey(id) {
-				recipients[i].id, recipients[i].since = id, time.Time{}
+				recipients[i].ID, recipients[i].Since = id, time.Time{}
 			}
 		}
 	}
@@ -398,7 +398,7 @@ func (r *retried) handled() outbox.DeliveredOffsets {
 				continue
 			}
 			for k := range e.recipients {
-				waiting.add(e.recipients[k].id, e.recipients[k].entryKey(e.alarm.UID, &r.occurrences[i]), r.rows[i].Position)
+				waiting.add(e.recipients[k].ID, e.recipients[k].entryKey(e.alarm.UID, &r.occurrences[i]), r.rows[i].Position)
 			}
 		}
 	}

@@ -409,7 +409,7 @@ func TestOccurrencesThatAreReadAgainAreParkedWithoutACount(t *testing.T) {
 	p := newParkingLot(t, u, map[string]v1alpha1.AlarmSpec{"picky": needsObject})
 	all := happened("shop/slow")
 	handled := outbox.DeliveredOffsets{Default: 5, Waiting: map[string]outbox.Held{"picky": {alarm.Key("picky", "picky", &all[0]): 1}}}
-	must(t, p.Outbox.Replay(t.Context(), "", 0, handled))
+	must(t, p.Outbox.Replay(t.Context(), outbox.Replay{Handled: handled}))
 	p.handleAll(t, all)
 	u.names = nil
 	p.retryOnce(t)

@@ -9,18 +9,18 @@ import (
 	"github.com/bongsu-io/bongsu/internal/alarm/outbox"
 )
 
-// laneID identifies states with a common budget: those of a kind of alarms for the objects of a
+// tenantID identifies states with a common budget: those of a kind of alarms for the objects of a
 // namespace.
-type laneID struct{ kind, namespace string }
+type tenantID struct{ kind, namespace string }
 
-func laneOf(s *match.State, namespace string) laneID { return laneID{s.Alarm.ID.Kind, namespace} }
+func tenantOf(s *match.State, namespace string) tenantID { return tenantID{s.Alarm.ID.Kind, namespace} }
 
-// selection is a set of states.
-type selection uint8
+// stateSet is a set of states.
+type stateSet uint8
 
 const (
 	// usingNow are the states that use the present time.
-	usingNow selection = 1 << iota
+	usingNow stateSet = 1 << iota
 	// usingOthers are those that depend on the labels of a namespace, or on the number of Nodes.
 	usingOthers
 	// newStates are those in sweeps.fresh.
@@ -29,8 +29,8 @@ const (
 	allStates
 )
 
-// later returns what a selection is after a walk: states are new only once.
-func (s selection) later() selection {
+// later returns what a stateSet is after a walk: states are new only once.
+func (s stateSet) later() stateSet {
 	if s&newStates != 0 {
 		return allStates
 	}
@@ -44,14 +44,14 @@ type place struct {
 	state  *match.State
 }
 
-// pass is an evaluation of the objects of a lane that is not complete.
+// pass is an evaluation of the objects of a tenant that is not complete.
 type pass struct {
-	states selection
+	states stateSet
 	place  place
 	since  time.Time
 	// again are states that must be evaluated for all objects when the pass is complete, and
 	// againSince is the oldest time of those.
-	again      selection
+	again      stateSet
 	againSince time.Time
 }
 
@@ -73,7 +73,7 @@ func (p pass) merge(other pass) pass {
 }
 
 // repeat returns a pass after which states are evaluated for all objects.
-func (p pass) repeat(states selection, since time.Time) pass {
+func (p pass) repeat(states stateSet, since time.Time) pass {
 	if states != 0 && (p.again == 0 || since.Before(p.againSince)) {
 		p.againSince = since
 	}
@@ -84,30 +84,30 @@ func (p pass) repeat(states selection, since time.Time) pass {
 // walk is one evaluation of the objects of a stream, in the order of their IDs.
 type walk struct {
 	// whole are the states that are evaluated for all objects. fresh are new ones.
-	whole selection
+	whole stateSet
 	fresh map[*match.State]bool
-	// lanes are passes that continue. left are those whose budget was exhausted in this walk.
-	lanes, left map[laneID]pass
+	// tenants are passes that continue. left are those whose budget was exhausted in this walk.
+	tenants, left map[tenantID]pass
 }
 
 // newWalk returns a walk that evaluates states of all objects, and continues passes.
-func newWalk(whole selection, lanes map[laneID]pass, fresh map[*match.State]bool, now time.Time) *walk {
-	w := &walk{whole: whole, fresh: fresh, lanes: map[laneID]pass{}, left: map[laneID]pass{}}
-	for lane, p := range lanes {
+func newWalk(whole stateSet, tenants map[tenantID]pass, fresh map[*match.State]bool, now time.Time) *walk {
+	w := &walk{whole: whole, fresh: fresh, tenants: map[tenantID]pass{}, left: map[tenantID]pass{}}
+	for tenant, p := range tenants {
 		if whole != 0 {
 			p = p.merge(pass{states: whole, since: now})
 		}
-		w.lanes[lane] = p
+		w.tenants[tenant] = p
 	}
 	return w
 }
 
-// passOf returns the pass of a lane. It evaluates nothing if the budget was exhausted before.
-func (w *walk) passOf(lane laneID) pass {
-	if _, ok := w.left[lane]; ok {
+// passOf returns the pass of a tenant. It evaluates nothing if the budget was exhausted before.
+func (w *walk) passOf(tenant tenantID) pass {
+	if _, ok := w.left[tenant]; ok {
 		return pass{}
 	}
-	if p, ok := w.lanes[lane]; ok {
+	if p, ok := w.tenants[tenant]; ok {
 		return p
 	}
 	return pass{states: w.whole}
@@ -120,9 +120,9 @@ func (w *walk) rest(after int64) (int64, []string, bool) {
 		return after, nil, true
 	}
 	first, namespaces := int64(-1), []string(nil)
-	for lane, p := range w.lanes {
-		if _, ok := w.left[lane]; !ok {
-			namespaces = append(namespaces, lane.namespace)
+	for tenant, p := range w.tenants {
+		if _, ok := w.left[tenant]; !ok {
+			namespaces = append(namespaces, tenant.namespace)
 			if before := max(p.place.object-1, 0); first < 0 || before < first {
 				first = before
 			}
@@ -133,7 +133,7 @@ func (w *walk) rest(after int64) (int64, []string, bool) {
 
 // selected returns the states of an object that are evaluated.
 func (w *walk) selected(states []*match.State, b *outbox.Baseline) (all []*match.State) {
-	own, cluster := w.passOf(laneID{alarm.KindAlarm, b.Namespace}), w.passOf(laneID{alarm.KindClusterAlarm, b.Namespace})
+	own, cluster := w.passOf(tenantID{alarm.KindAlarm, b.Namespace}), w.passOf(tenantID{alarm.KindClusterAlarm, b.Namespace})
 	for _, s := range states {
 		p := own
 		if s.Alarm.ID.Kind == alarm.KindClusterAlarm {
@@ -150,28 +150,28 @@ func (w *walk) selected(states []*match.State, b *outbox.Baseline) (all []*match
 	return all
 }
 
-func (w *walk) includes(states selection, s *match.State) bool {
+func (w *walk) includes(states stateSet, s *match.State) bool {
 	return states&allStates != 0 || states&usingNow != 0 && s.UsesNow ||
 		states&usingOthers != 0 && s.UsesOthers() || states&newStates != 0 && w.fresh[s]
 }
 
-// leave adds lanes whose budget is exhausted.
-func (w *walk) leave(lanes map[laneID]place, now time.Time) {
-	for lane, at := range lanes {
-		p := w.passOf(lane)
+// leave adds tenants whose budget is exhausted.
+func (w *walk) leave(tenants map[tenantID]place, now time.Time) {
+	for tenant, at := range tenants {
+		p := w.passOf(tenant)
 		if p.place = at; p.since.IsZero() {
 			p.since = now
 		}
 		p.states, p.again = p.states.later(), p.again.later()
-		w.left[lane] = p
+		w.left[tenant] = p
 	}
 }
 
 // unfinished returns the passes that must continue after the walk.
-func (w *walk) unfinished() map[laneID]pass {
-	for lane, p := range w.lanes {
-		if _, ok := w.left[lane]; !ok && p.again != 0 {
-			w.left[lane] = pass{states: p.again.later(), since: p.againSince}
+func (w *walk) unfinished() map[tenantID]pass {
+	for tenant, p := range w.tenants {
+		if _, ok := w.left[tenant]; !ok && p.again != 0 {
+			w.left[tenant] = pass{states: p.again.later(), since: p.againSince}
 		}
 	}
 	return w.left

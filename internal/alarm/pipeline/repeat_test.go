@@ -77,7 +77,7 @@ func (a *alerting) lead() {
 	a.p = New(Config{
 		Source:     at(1),
 		ClusterUID: "cluster", Outbox: store, Checkpoint: a.checkpoint, Dispatcher: dispatcher, Alarms: a.alarms, Enricher: noop{},
-		Repeats: func(id string) bool { return id == "ops" }, Reporter: noop{}, Clock: a.clock, Log: logr.Discard(), Observe: func(context.Context, []alarm.Occurrence) {},
+		Receiver: func(key string) (Receiver, bool) { return Receiver{ID: key, Repeats: key == "ops"}, true }, Reporter: noop{}, Clock: a.clock, Log: logr.Discard(), Observe: func(context.Context, []alarm.Occurrence) {},
 	})
 	start, err := a.p.takeOver(ctx)
 	must(a.t, err)

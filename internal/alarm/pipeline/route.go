@@ -3,7 +3,6 @@ package pipeline
 import (
 	"context"
 	"slices"
-	"strings"
 
 	"github.com/bongsu-io/bongsu/internal/alarm"
 	"github.com/bongsu-io/bongsu/internal/alarm/match"
@@ -21,13 +20,13 @@ func (m *matcher) choose(e *evaluation, occ *alarm.Occurrence, known *alarm.Cont
 		if e.outcome == match.Matched {
 			e.outcome, e.unread, e.err = match.Undecided, unread, nil
 		}
-		e.recipients = m.identified(e.alarm.AllReceivers())
+		e.recipients = m.recipients(e.alarm.AllReceivers())
 		return
 	}
 	e.noReceiver = noReceiver
-	chosen := slices.DeleteFunc(m.identified(keys), func(r recipient) bool { return r.isForFormer(occ) })
+	chosen := slices.DeleteFunc(m.recipients(keys), func(r recipient) bool { return r.isForFormer(occ) })
 	if len(chosen) == 0 {
-		chosen = m.identified([]string{e.route.Default})
+		chosen = m.recipients([]string{e.route.Default})
 	}
 	for _, r := range chosen {
 		if !slices.Contains(e.alarm.Receivers, r.key) {
@@ -61,34 +60,12 @@ func (m *matcher) labelled(route *match.Route, occ *alarm.Occurrence, known *ala
 	return keys, unread, none
 }
 
-// chosen identifies the receivers of an evaluation, if a label chooses them.
-func (e *evaluation) chosen() string {
-	if e.route == nil {
-		return ""
-	}
-	ids := make([]string, 0, len(e.recipients))
-	for i := range e.recipients {
-		ids = append(ids, e.recipients[i].id)
-	}
-	return strings.Join(ids, " ")
-}
-
-// chosenKeys returns the keys of the receivers that a label chose.
-func (e *evaluation) chosenKeys() (keys []string) {
-	for i := range e.recipients {
-		if key := e.recipients[i].key; !slices.Contains(e.alarm.Receivers, key) {
-			keys = append(keys, key)
-		}
-	}
-	return keys
-}
-
 // restore sets the receivers of a state that an earlier process reported. It has no effect if no
 // label chose them, or if none can be chosen now.
 func (m *matcher) restore(e *evaluation, chosen []string) {
 	chosen = slices.DeleteFunc(slices.Clone(chosen), func(key string) bool { return !slices.Contains(e.alarm.AllReceivers(), key) })
 	if e.route != nil && len(chosen) > 0 {
-		e.recipients = m.identified(slices.Concat(e.alarm.Receivers, chosen))
+		e.recipients = m.recipients(slices.Concat(e.alarm.Receivers, chosen))
 	}
 }
 
@@ -110,8 +87,8 @@ func (s *suppressor) addHolders(ctx context.Context, occ *alarm.Occurrence, e *e
 		if known || !slices.Contains(e.route.Keys(), key) {
 			continue
 		}
-		for _, r := range s.identified([]string{key}) {
-			if r.id == holder {
+		for _, r := range s.recipients([]string{key}) {
+			if r.ID == holder {
 				r.onlyEnd = true
 				e.recipients = append(e.recipients, r)
 			}

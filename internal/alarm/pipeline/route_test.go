@@ -201,11 +201,11 @@ func TestTheLabelOfAnObjectChoosesReceiversThatAllowIt(t *testing.T) {
 func TestAReceiverThatIsCreatedLaterGetsNoEarlierOccurrence(t *testing.T) {
 	r := newRouted(t, v1alpha1.AlarmSpec{}, false)
 	r.teams["shop"] = "a"
-	r.matcher.identify = func(key string) (string, time.Time) {
+	r.matcher.receiver = func(key string) (Receiver, bool) {
 		if key == "a" {
-			return key, r.Clock.Now().Add(time.Second)
+			return Receiver{ID: key, Since: r.Clock.Now().Add(time.Second)}, true
 		}
-		return key, time.Time{}
+		return Receiver{ID: key}, true
 	}
 	r.happen("shop/web", "")
 	r.want(0, 0, 1)
@@ -214,12 +214,7 @@ func TestAReceiverThatIsCreatedLaterGetsNoEarlierOccurrence(t *testing.T) {
 func TestTheDefaultGetsWhatIsForAReceiverThatDoesNotExist(t *testing.T) {
 	r := newRouted(t, v1alpha1.AlarmSpec{}, false)
 	r.teams["shop"] = "a"
-	r.matcher.identify = func(key string) (string, time.Time) {
-		if key == "a" {
-			return "", time.Time{}
-		}
-		return key, time.Time{}
-	}
+	r.matcher.receiver = func(key string) (Receiver, bool) { return Receiver{ID: key}, key != "a" }
 	r.happen("shop/web", "")
 	r.want(0, 0, 1)
 }
@@ -266,14 +261,14 @@ func TestAReplayFollowsTheLabelAsItIsThen(t *testing.T) {
 		r.teams = map[string]string{"shop": team, "bank": "b"}
 		occurrences := happened("shop/web", "shop/db", "bank/web")
 		waiting := map[string]outbox.Held{"b": {alarm.Key("b", "routed", &occurrences[2]): 3}}
-		must(t, r.Outbox.Replay(t.Context(), "", 0, outbox.DeliveredOffsets{Default: 3, Receivers: map[string]uint64{"a": 1}, Waiting: waiting}))
+		must(t, r.Outbox.Replay(t.Context(), outbox.Replay{Handled: outbox.DeliveredOffsets{Default: 3, Receivers: map[string]uint64{"a": 1}, Waiting: waiting}}))
 		r.handleAll(t, occurrences)
 		r.want(want[0], want[1], want[2])
 	}
 	t.Run("a group", func(t *testing.T) {
 		for team, want := range map[string][3]int64{"a": {1, 0, 0}, "b": {0, 1, 0}} {
 			r := newRouted(t, v1alpha1.AlarmSpec{Group: groupOfAnObject, Resolve: whenFixed}, false)
-			must(t, r.Outbox.Replay(t.Context(), "", 0, outbox.DeliveredOffsets{Default: 1}))
+			must(t, r.Outbox.Replay(t.Context(), outbox.Replay{Handled: outbox.DeliveredOffsets{Default: 1}}))
 			r.teams["shop"] = team
 			r.happen("shop/web", "Broken") // a has it
 			r.want(0, 0, 0)

@@ -46,10 +46,10 @@ type stateStep struct {
 	// walk selects objects and states. Nil selects all, and due only states that can be reported.
 	walk *walk
 	due  bool
-	// left is where lanes must continue, because their budget is exhausted. full are lanes with a
+	// left is where tenants must continue, because their budget is exhausted. full are tenants with a
 	// state that has no space. unread: labels or the number of Nodes are not known.
-	left   map[laneID]place
-	full   map[laneID]bool
+	left   map[tenantID]place
+	full   map[tenantID]bool
 	unread bool
 
 	occurrences []alarm.Occurrence
@@ -61,9 +61,9 @@ type stateStep struct {
 	// rows and bytes are what begins, by namespace. inGroup is the difference in the number of
 	// reported states of a group.
 	rows, bytes, inGroup map[string]int64
-	// failed are the failures of expressions, and lanes the costs.
-	failed map[*match.Alarm]error
-	lanes  map[laneID]*lane
+	// failed are the failures of expressions, and tenants the costs.
+	failed  map[*match.Alarm]error
+	tenants map[tenantID]*tenant
 	// undecided: the labels of a namespace that a message needs are not known.
 	undecided bool
 }
@@ -72,16 +72,16 @@ func (p *Pipeline) newStateStep(stream string, position uint64) *stateStep {
 	return &stateStep{
 		p: p, index: p.Alarms.Index(), now: p.Clock.Now(), stream: stream, position: position, filters: map[string]*fields.Filter{},
 		put: map[outbox.LastingKey]*outbox.Lasting{}, deleted: map[outbox.LastingKey]bool{}, reported: map[int]outbox.LastingKey{}, rows: map[string]int64{}, bytes: map[string]int64{}, inGroup: map[string]int64{},
-		failed: map[*match.Alarm]error{}, lanes: map[laneID]*lane{}, left: map[laneID]place{}, full: map[laneID]bool{},
+		failed: map[*match.Alarm]error{}, tenants: map[tenantID]*tenant{}, left: map[tenantID]place{}, full: map[tenantID]bool{},
 	}
 }
 
-// meter returns the budget of a lane.
-func (st *stateStep) meter(id laneID) *match.Meter {
-	if st.lanes[id] == nil {
-		st.lanes[id] = &lane{namespace: id.namespace, meter: match.NewMeter(st.limit(id))}
+// meter returns the budget of a tenant.
+func (st *stateStep) meter(id tenantID) *match.Meter {
+	if st.tenants[id] == nil {
+		st.tenants[id] = &tenant{namespace: id.namespace, meter: match.NewMeter(st.limit(id))}
 	}
-	return st.lanes[id].meter
+	return st.tenants[id].meter
 }
 
 const (
@@ -93,27 +93,27 @@ const (
 	eventReserve = costPerBatch
 )
 
-// limit returns what a lane can cost. Objects that change wait for a pass that is not complete. They
+// limit returns what a tenant can cost. Objects that change wait for a pass that is not complete. They
 // would otherwise use what the pass needs to reach the others.
-func (st *stateStep) limit(id laneID) int64 {
+func (st *stateStep) limit(id tenantID) int64 {
 	b := st.p.matcher.budgetOfKind(id.kind)
 	switch {
 	case st.walk != nil:
 		return b.leftAbove(id.namespace, eventReserve)
 	case !st.due && st.p.states.isPending(st.stream, id):
 		return 0
-	case totalSpent(st.allLanes()) >= totalCostPerBatch:
+	case totalSpent(st.allTenants()) >= totalCostPerBatch:
 		return min(b.left(id.namespace), lowCostOfStates)
 	}
 	return b.left(id.namespace)
 }
 
-func (st *stateStep) allLanes() []*lane { return slices.Collect(maps.Values(st.lanes)) }
+func (st *stateStep) allTenants() []*tenant { return slices.Collect(maps.Values(st.tenants)) }
 
 // charge charges the costs.
 func (st *stateStep) charge() {
-	for id, l := range st.lanes {
-		st.p.matcher.budgetOfKind(id.kind).charge([]*lane{l})
+	for id, l := range st.tenants {
+		st.p.matcher.budgetOfKind(id.kind).charge([]*tenant{l})
 	}
 }
 
@@ -179,7 +179,7 @@ func (st *stateStep) dueOf(states []*match.State, stored []outbox.Lasting) []*ma
 // large ones use little space on the disk.
 func (st *stateStep) canDecode(states []*match.State, b *outbox.Baseline) (can bool) {
 	for _, s := range states {
-		if st.meter(laneOf(s, b.Namespace)).Exhausted() {
+		if st.meter(tenantOf(s, b.Namespace)).Exhausted() {
 			st.leave(s, b)
 		} else {
 			can = true
@@ -188,11 +188,11 @@ func (st *stateStep) canDecode(states []*match.State, b *outbox.Baseline) (can b
 	return can
 }
 
-// leave remembers that the lane of a state must continue with it.
+// leave remembers that the tenant of a state must continue with it.
 func (st *stateStep) leave(s *match.State, b *outbox.Baseline) {
-	lane := laneOf(s, b.Namespace)
-	if _, ok := st.left[lane]; !ok {
-		st.left[lane] = place{object: b.ID, state: s}
+	tenant := tenantOf(s, b.Namespace)
+	if _, ok := st.left[tenant]; !ok {
+		st.left[tenant] = place{object: b.ID, state: s}
 	}
 }
 
@@ -202,7 +202,7 @@ const bytesPerDecodeUnit = 16
 // billDecode charges the namespace for an object of a size, for each kind of alarms.
 func (st *stateStep) billDecode(namespace string, size int) {
 	for _, kind := range []string{alarm.KindAlarm, alarm.KindClusterAlarm} {
-		if l := st.lanes[laneID{kind, namespace}]; l != nil {
+		if l := st.tenants[tenantID{kind, namespace}]; l != nil {
 			l.meter.Spend(int64(size) / bytesPerDecodeUnit)
 		}
 	}
@@ -247,7 +247,7 @@ func takeRow(rows *[]outbox.Lasting, s *match.State) *outbox.Lasting {
 
 // evaluate evaluates one state of an object.
 func (st *stateStep) evaluate(ctx context.Context, s *match.State, row *outbox.Lasting, b *outbox.Baseline, content map[string]any, known *alarm.Context) error {
-	meter := st.meter(laneOf(s, b.Namespace))
+	meter := st.meter(tenantOf(s, b.Namespace))
 	holds, err := s.Holds(ctx, content, known, st.p.Namespaces, st.now, meter)
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -324,7 +324,7 @@ func (st *stateStep) reserve(ctx context.Context, s *match.State, next *outbox.L
 	ok, err := st.p.Outbox.HasLastingSpace(ctx, namespace, st.rows[namespace]+1, st.bytes[namespace]+size, s.Alarm.ID.Kind == alarm.KindClusterAlarm)
 	if !ok {
 		st.failed[s.Alarm] = &match.OverBudgetError{Kind: s.Alarm.ID.Kind, Namespace: namespace, States: true}
-		st.full[laneOf(s, namespace)] = true
+		st.full[tenantOf(s, namespace)] = true
 		return false, err
 	}
 	st.rows[namespace]++
@@ -420,7 +420,7 @@ func (st *stateStep) end(ctx context.Context, a *match.Alarm, note string, row *
 }
 
 // orphans ends states that no alarm selects any more. Those of alarms that are neither active nor
-// held are removed without a message.
+// inactive are removed without a message.
 func (st *stateStep) orphans(ctx context.Context, rows []outbox.Lasting, known *alarm.Context) error {
 	for i := range rows {
 		if err := st.ended(ctx, &rows[i], noteUnselected, known); err != nil {
@@ -441,7 +441,7 @@ func (st *stateStep) ended(ctx context.Context, row *outbox.Lasting, note string
 		return nil
 	}
 	a, exists := st.p.Alarms.withUID(row.Alarm)
-	if a == nil && exists && row.Due.IsZero() { // it is held
+	if a == nil && exists && row.Due.IsZero() { // it is inactive
 		return nil
 	}
 	if a == nil || a.Grouping() == nil || !row.Due.IsZero() {

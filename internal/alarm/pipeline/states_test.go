@@ -392,9 +392,9 @@ func TestTheStatesOfADeletedAlarmAreForgotten(t *testing.T) {
 	w.set("web", "Bad")
 	w.after(stateWait)
 	w.want("bad web")
-	w.alarms.Hold("unavailable", "alarm") // invalid before it is deleted
+	w.alarms.Deactivate("unavailable", "alarm") // invalid before it is deleted
 	w.want()
-	w.wantRows(1, "while the alarm is held")
+	w.wantRows(1, "while the alarm is inactive")
 	w.alarms.Delete("unavailable")
 	w.want()
 	w.wantRows(0, "after the deletion")
@@ -412,13 +412,13 @@ func TestTheReportedStatesOfAnAlarmThatIsHeldAreKept(t *testing.T) {
 		"it is edited":       {func(w *stateWorld) { w.spec.States[0].Expression = "false" }, []string{"good web"}},
 		"a restart": {func(w *stateWorld) {
 			w.restart()
-			w.alarms.Hold("unavailable", "")
+			w.alarms.Deactivate("unavailable", "")
 			w.list()
 		}, nil},
 		"a restart before the alarm is valid": {func(w *stateWorld) {
 			w.restart()
 			w.alarms.Delete("unavailable")
-			w.alarms.Hold("unavailable", "alarm")
+			w.alarms.Deactivate("unavailable", "alarm")
 			w.set("web", "Good")
 		}, []string{"good web"}},
 	} {
@@ -427,7 +427,7 @@ func TestTheReportedStatesOfAnAlarmThatIsHeldAreKept(t *testing.T) {
 			w.set("web", "Bad")
 			w.after(stateWait)
 			w.want("bad web")
-			w.alarms.Hold("unavailable", "alarm")
+			w.alarms.Deactivate("unavailable", "alarm")
 			w.after(time.Second)
 			tc.during(w)
 			w.after(time.Hour)
@@ -447,7 +447,7 @@ func TestAStateThatWasNotReportedBeginsAgainAfterItsAlarmWasHeld(t *testing.T) {
 	w := newStateWorld(t)
 	w.set("web", "Bad")
 	w.after(4 * time.Minute)
-	w.alarms.Hold("unavailable", "alarm")
+	w.alarms.Deactivate("unavailable", "alarm")
 	w.after(time.Second)
 	w.setAlarm("2")
 	w.after(time.Second)
@@ -507,7 +507,7 @@ func TestAnotherLeaderContinuesTheStates(t *testing.T) {
 					w.want("bad web")
 				}
 				if dropped { // no other alarm needs it
-					w.alarms.Hold("unavailable", "alarm")
+					w.alarms.Deactivate("unavailable", "alarm")
 					must(t, w.store.DropStream(t.Context(), deployments))
 				}
 				tc.during(w)
@@ -688,7 +688,7 @@ func TestStatesOfManyNamespacesShareALimit(t *testing.T) {
 	st := w.pipeline.newStateStep(deployments, 1)
 	s := w.alarms.Index().States(deployments, "shop")[0]
 	for i := range 1_000 {
-		meter := st.meter(laneOf(s, fmt.Sprint("namespace-", i)))
+		meter := st.meter(tenantOf(s, fmt.Sprint("namespace-", i)))
 		for !meter.Exhausted() {
 			meter.Spend(1_000)
 		}
@@ -696,7 +696,7 @@ func TestStatesOfManyNamespacesShareALimit(t *testing.T) {
 			t.Fatalf("namespace %d has no budget", i)
 		}
 	}
-	if spent := totalSpent(st.allLanes()); spent > totalCostPerBatch+1_000*(lowCostOfStates+1_000) {
+	if spent := totalSpent(st.allTenants()); spent > totalCostPerBatch+1_000*(lowCostOfStates+1_000) {
 		t.Errorf("the step cost %d", spent)
 	}
 	w.stop()

@@ -3,7 +3,6 @@ package pipeline
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -46,7 +45,7 @@ func (p *Pipeline) addStreams(ctx context.Context, c *checkpoint.Checkpoint) err
 // maxCheckpointStates limits the states that are read for the checkpoint.
 const maxCheckpointStates = 2_000
 
-// addStates adds states that were reported to the streams. The stream of an alarm that is held can
+// addStates adds states that were reported to the streams. The stream of an alarm that is inactive can
 // be dropped: its position is then 0.
 func addStates(c *checkpoint.Checkpoint, states []outbox.Lasting, waiting map[string]map[string]outbox.Held) {
 	for i := range states {
@@ -116,22 +115,18 @@ func newCheckpointStream(s outbox.Stream, waiting map[string]outbox.Held) checkp
 	return c
 }
 
-// replayStreams prepares the streams of the outbox for a new leader. The positions in the outbox
-// count only if they belong to the history of the checkpoint. It must run before Replay, which
-// sets the history.
-func (p *Pipeline) replayStreams(ctx context.Context, history string, last map[string]checkpoint.Stream) error {
+// addStreamsTo adds the streams of a checkpoint to a replay. The positions in the outbox count only if
+// they belong to the history of the checkpoint.
+func (p *Pipeline) addStreamsTo(ctx context.Context, r *outbox.Replay, last map[string]checkpoint.Stream) error {
 	var own map[string]outbox.Stream
-	if p.Outbox.State().History == history {
+	if p.Outbox.State().History == r.History {
 		var err error
 		if own, err = p.Outbox.Streams(ctx); err != nil {
 			return err
 		}
 	}
-	states := restoredStates(last)
-	delivered, streams := planStreams(last, own, states)
-	if err := p.Outbox.ReplayStreams(ctx, delivered, streams, states); err != nil {
-		return fmt.Errorf("prepare the streams of changes: %w", err)
-	}
+	r.States = restoredStates(last)
+	r.DeliveredChanges, r.Streams = planStreams(last, own, r.States)
 	return nil
 }
 

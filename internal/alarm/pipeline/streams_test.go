@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"time"
@@ -128,7 +129,7 @@ func TestAnOldOutboxContinuesTheStreamsOfTheCheckpoint(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			store := openOutbox(t)
-			must(t, store.Replay(t.Context(), "h", 1, outbox.DeliveredOffsets{}))
+			must(t, store.Replay(t.Context(), outbox.Replay{History: "h", Position: 1}))
 			must(t, store.Commit(t.Context(), outbox.Change{Objects: &outbox.ObjectStep{Stream: outbox.Stream{Name: "pods", Position: 9, Complete: true}, Put: []outbox.Baseline{{UID: "web", Namespace: "shop"}}}, Entries: changesOf("ops", 5, 3)}))
 			last := map[string]checkpoint.Stream{"pods": {Position: 6, Waiting: map[string]map[string]uint64{"ops": {"k6": 6}}}}
 			p := &Pipeline{Config: Config{Outbox: store}}
@@ -151,4 +152,15 @@ func TestAnOldOutboxContinuesTheStreamsOfTheCheckpoint(t *testing.T) {
 			}
 		})
 	}
+}
+
+// replayStreams is the part of a takeover that is about changes.
+func (p *Pipeline) replayStreams(ctx context.Context, history string, last map[string]checkpoint.Stream) error {
+	r := outbox.Replay{History: history}
+	if err := p.addStreamsTo(ctx, &r, last); err != nil {
+		return err
+	}
+	state := p.Outbox.State()
+	r.History, r.Position, r.Handled = state.History, state.Position, state.Delivered
+	return p.Outbox.Replay(ctx, r)
 }

@@ -12,22 +12,6 @@ import (
 	"github.com/bongsu-io/bongsu/internal/kube"
 )
 
-// Suppression says why an occurrence that matched is not sent. It is a metric label.
-type Suppression string
-
-const (
-	// SuppressedByThreshold: the threshold is not reached.
-	SuppressedByThreshold Suppression = "threshold"
-	// SuppressedByMute: it happened while the alarm was muted.
-	SuppressedByMute Suppression = "mute"
-	// SuppressedByGroup: another message of its group includes it. This counts the
-	// messages that were saved, once for each receiver.
-	SuppressedByGroup Suppression = "group"
-	// SuppressedByAcknowledgement: a user acknowledged its group. This counts occurrences, once
-	// for each receiver.
-	SuppressedByAcknowledgement Suppression = "acknowledgement"
-)
-
 // suppressor applies thresholds, mutes and the limits of groups to a batch. It uses only
 // the order and the times of occurrences, so that another leader that reads the same
 // Events decides the same. It stores nothing: changed returns the state that is committed

@@ -67,7 +67,7 @@ func (s *scene) happens(n int64, offset time.Duration) int64 {
 	must(s.t, err)
 	defer func() { must(s.t, store.Close()) }()
 	if s.handled.Default > 0 {
-		must(s.t, store.Replay(ctx, "", s.position, s.handled))
+		must(s.t, store.Replay(ctx, outbox.Replay{Position: s.position, Handled: s.handled}))
 		s.handled = outbox.DeliveredOffsets{}
 	}
 	compiler, err := match.NewCompiler()

@@ -32,19 +32,6 @@ const (
 	sweepPage = 100
 )
 
-// statesByStream returns the states of all active alarms, and the UIDs of those that are held.
-func (a *Alarms) statesByStream() (all map[string][]*match.State, held []string) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	all = map[string][]*match.State{}
-	for _, key := range slices.Sorted(maps.Keys(a.byKey)) {
-		for _, s := range a.byKey[key].compiled.States() {
-			all[s.Resource.Stream()] = append(all[s.Resource.Stream()], s)
-		}
-	}
-	return all, slices.Sorted(maps.Values(a.held))
-}
-
 // followStates evaluates states when time can change them, and when alarms change.
 func (p *Pipeline) followStates(ctx context.Context) error {
 	for ctx.Err() == nil {
@@ -64,18 +51,6 @@ func (p *Pipeline) followStates(ctx context.Context) error {
 	return nil
 }
 
-// pause waits for a time, or until one of the channels has a value or is closed.
-func (p *Pipeline) pause(ctx context.Context, wait time.Duration, changed, wake <-chan struct{}) {
-	timer := p.Clock.NewTimer(max(wait, 0))
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-changed:
-	case <-wake:
-	case <-timer.C():
-	}
-}
-
 // sweep evaluates what is due. It returns the time until the next sweep.
 func (p *Pipeline) sweep(ctx context.Context) (wait time.Duration, err error) {
 	now := p.Clock.Now()
@@ -87,13 +62,13 @@ func (p *Pipeline) sweep(ctx context.Context) (wait time.Duration, err error) {
 	if err != nil {
 		return stateTick, err
 	}
-	states, held := p.Alarms.statesByStream()
+	states, inactive := p.Alarms.statesByStream()
 	done()
 	streams, err := p.Outbox.Streams(ctx)
 	if err != nil {
 		return stateTick, err
 	}
-	if (p.states.seen == nil || !now.Before(p.states.calm)) && p.noteStates(states, held) {
+	if (p.states.seen == nil || !now.Before(p.states.calm)) && p.noteStates(states, inactive) {
 		defer func() { p.states.calm = p.Clock.Now().Add(calmShare * p.Clock.Since(now)) }()
 		if err := p.sweepOrphans(ctx, states, streams); err != nil {
 			p.states.seen = nil
@@ -121,9 +96,9 @@ func (p *Pipeline) sweep(ctx context.Context) (wait time.Duration, err error) {
 
 // noteStates finds the states that are new, and reports whether states changed. The states of others
 // are not evaluated again: that would use their budgets.
-func (p *Pipeline) noteStates(states map[string][]*match.State, held []string) (changed bool) {
+func (p *Pipeline) noteStates(states map[string][]*match.State, inactive []string) (changed bool) {
 	seen := p.states.seen
-	changed = seen == nil || len(seen) != len(states) || !slices.Equal(held, p.states.held)
+	changed = seen == nil || len(seen) != len(states) || !slices.Equal(inactive, p.states.inactive)
 	for name, all := range states {
 		switch {
 		case seen == nil:
@@ -133,7 +108,7 @@ func (p *Pipeline) noteStates(states map[string][]*match.State, held []string) (
 			p.states.noteFresh(all, seen[name])
 		}
 	}
-	p.states.seen, p.states.held = states, held
+	p.states.seen, p.states.inactive = states, inactive
 	maps.DeleteFunc(p.states.fresh, func(s *match.State, _ bool) bool { return !slices.Contains(states[s.Resource.Stream()], s) })
 	return changed
 }
@@ -201,11 +176,11 @@ func (p *Pipeline) sweepStream(ctx context.Context, stream *outbox.Stream, state
 		p.states.addWhole(stream.Name, newStates)
 	}
 	began := p.Clock.Now()
-	whole, lanes := p.states.take(stream.Name, began)
-	if whole == 0 && len(lanes) == 0 {
+	whole, tenants := p.states.take(stream.Name, began)
+	if whole == 0 && len(tenants) == 0 {
 		return false, nil
 	}
-	w := newWalk(whole, lanes, p.states.fresh, began)
+	w := newWalk(whole, tenants, p.states.fresh, began)
 	err = p.sweepObjects(ctx, stream, w)
 	if err == nil && whole&(allStates|newStates) != 0 {
 		err = p.sweepMissing(ctx, stream, w)
@@ -213,7 +188,7 @@ func (p *Pipeline) sweepStream(ctx context.Context, stream *outbox.Stream, state
 	now := p.Clock.Now()
 	if err != nil {
 		p.states.addWhole(stream.Name, whole)
-		p.states.add(stream.Name, lanes, now)
+		p.states.add(stream.Name, tenants, now)
 		return false, err
 	}
 	if whole&(allStates|newStates) != 0 {
@@ -227,8 +202,8 @@ func (p *Pipeline) sweepStream(ctx context.Context, stream *outbox.Stream, state
 // addTick adds what is evaluated at a tick. These are states that use the present time or depend on
 // what has no watch, and those that had no space. It reports states that are evaluated late.
 func (p *Pipeline) addTick(ctx context.Context, stream string, states []*match.State) error {
-	for _, lane := range p.states.late(stream, p.Clock.Now()) {
-		p.reportSkipped([]skipped{{p.alarmsOf(lane), &match.OverBudgetError{Kind: lane.kind, Namespace: lane.namespace, Late: true}}})
+	for _, tenant := range p.states.late(stream, p.Clock.Now()) {
+		p.reportSkipped([]skipped{{p.alarmsOf(tenant), &match.OverBudgetError{Kind: tenant.kind, Namespace: tenant.namespace, Late: true}}})
 	}
 	full, unread := p.states.takeUnknown(stream)
 	if slices.ContainsFunc(states, func(s *match.State) bool { return s.UsesNow }) {
@@ -240,27 +215,27 @@ func (p *Pipeline) addTick(ctx context.Context, stream string, states []*match.S
 	return p.retryFull(ctx, stream, full)
 }
 
-// alarmsOf returns the alarms of a lane that have states.
-func (p *Pipeline) alarmsOf(lane laneID) []*match.Alarm {
-	if lane.kind == alarm.KindClusterAlarm {
+// alarmsOf returns the alarms of a tenant that have states.
+func (p *Pipeline) alarmsOf(tenant tenantID) []*match.Alarm {
+	if tenant.kind == alarm.KindClusterAlarm {
 		return statesOnly(p.Alarms.Index().ClusterAlarms())
 	}
-	return statesOnly(p.Alarms.Index().AlarmsIn(lane.namespace))
+	return statesOnly(p.Alarms.Index().AlarmsIn(tenant.namespace))
 }
 
-// retryFull adds the lanes that had no space, if there is some now.
-func (p *Pipeline) retryFull(ctx context.Context, stream string, full map[laneID]bool) error {
-	now, passes, still := p.Clock.Now(), map[laneID]pass{}, map[laneID]bool{}
-	for lane := range full {
-		ok, err := p.Outbox.HasLastingSpace(ctx, lane.namespace, 1, 2*groupBytes, lane.kind == alarm.KindClusterAlarm)
+// retryFull adds the tenants that had no space, if there is some now.
+func (p *Pipeline) retryFull(ctx context.Context, stream string, full map[tenantID]bool) error {
+	now, passes, still := p.Clock.Now(), map[tenantID]pass{}, map[tenantID]bool{}
+	for tenant := range full {
+		ok, err := p.Outbox.HasLastingSpace(ctx, tenant.namespace, 1, 2*groupBytes, tenant.kind == alarm.KindClusterAlarm)
 		switch {
 		case err != nil:
 			p.states.addUnknown(stream, full, false)
 			return err
 		case ok:
-			passes[lane] = pass{states: allStates, since: now}
+			passes[tenant] = pass{states: allStates, since: now}
 		default:
-			still[lane] = true
+			still[tenant] = true
 		}
 	}
 	p.states.addUnknown(stream, still, false)
@@ -292,7 +267,7 @@ func (p *Pipeline) sweepObjects(ctx context.Context, stream *outbox.Stream, w *w
 func (st *stateStep) page(ctx context.Context, namespaces []string, after int64) (last int64, more bool, err error) {
 	page, err := st.p.Outbox.BaselinePage(ctx, st.stream, namespaces, after, sweepPage)
 	for i := 0; i < len(page) && err == nil; i++ {
-		if totalSpent(st.allLanes()) >= totalCostPerBatch {
+		if totalSpent(st.allTenants()) >= totalCostPerBatch {
 			return after, true, nil
 		}
 		after = page[i].ID
@@ -302,7 +277,7 @@ func (st *stateStep) page(ctx context.Context, namespaces []string, after int64)
 }
 
 // sweepMissing ends states of objects that were deleted without a baseline, or while their alarm
-// was held. An object exists if its namespace had no space.
+// was inactive. An object exists if its namespace had no space.
 func (p *Pipeline) sweepMissing(ctx context.Context, stream *outbox.Stream, w *walk) error {
 	fresh := map[string]bool{}
 	for s := range w.fresh {
@@ -336,7 +311,7 @@ func (st *stateStep) missing(ctx context.Context, stream *outbox.Stream, row *ou
 }
 
 // sweepOrphans ends states of streams that no alarm names any more, and removes those of alarms
-// that are neither active nor held.
+// that are neither active nor inactive.
 func (p *Pipeline) sweepOrphans(ctx context.Context, states map[string][]*match.State, streams map[string]outbox.Stream) error {
 	type stateID struct{ stream, alarm, state string }
 	active := map[stateID]bool{}
@@ -397,7 +372,7 @@ func (p *Pipeline) eachLasting(ctx context.Context, do func(rows []outbox.Lastin
 // some of them is exhausted.
 func (p *Pipeline) sweepDue(ctx context.Context, streams map[string]outbox.Stream, since, now time.Time) (isOver bool, err error) {
 	type object struct{ stream, uid string }
-	done, over := map[object]bool{}, map[laneID]place{}
+	done, over := map[object]bool{}, map[tenantID]place{}
 	for after := int64(0); ctx.Err() == nil; {
 		rows, last, err := p.Outbox.DueLasting(ctx, since, now, after, sweepPage)
 		if err != nil || len(rows) == 0 {
@@ -420,18 +395,18 @@ func (p *Pipeline) sweepDue(ctx context.Context, streams map[string]outbox.Strea
 }
 
 // canReport reports whether the alarm of a row is active and not muted, and has a budget.
-func (p *Pipeline) canReport(row *outbox.Lasting, now time.Time, over map[laneID]place) bool {
+func (p *Pipeline) canReport(row *outbox.Lasting, now time.Time, over map[tenantID]place) bool {
 	a, _ := p.Alarms.withUID(row.Alarm)
 	if a == nil || a.Muted(now) {
 		return false
 	}
-	_, isOver := over[laneID{a.ID.Kind, row.Namespace}]
+	_, isOver := over[tenantID{a.ID.Kind, row.Namespace}]
 	return !isOver
 }
 
 // evaluateDue evaluates the states of an object that can be reported, from its baseline. It adds
-// lanes whose budget is exhausted.
-func (p *Pipeline) evaluateDue(ctx context.Context, stream *outbox.Stream, uid string, over map[laneID]place) error {
+// tenants whose budget is exhausted.
+func (p *Pipeline) evaluateDue(ctx context.Context, stream *outbox.Stream, uid string, over map[tenantID]place) error {
 	return p.stateStep(ctx, stream, func(st *stateStep) error {
 		st.due, st.left = true, over
 		found, err := p.Outbox.BaselineData(ctx, stream.Name, []string{uid})

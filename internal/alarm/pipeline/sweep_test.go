@@ -281,7 +281,7 @@ func TestAPassDoesNotRepeatAllStates(t *testing.T) {
 		w.after(3 * time.Second)
 	}
 	w.wantRows(150, "after a minute")
-	if n := len(w.pipeline.states.todo[deployments].lanes); n > 0 {
+	if n := len(w.pipeline.states.todo[deployments].tenants); n > 0 {
 		t.Errorf("%d passes are not complete", n)
 	}
 	w.stop()

@@ -20,12 +20,12 @@ type sweeps struct {
 
 	// The following belong to the goroutine of followStates.
 
-	// seen are the states of each stream in the last sweep, nil before the first one, and held the
-	// alarms that were held. fresh are states that were not evaluated for all objects since they
+	// seen are the states of each stream in the last sweep, nil before the first one, and inactive the
+	// alarms that were inactive. fresh are states that were not evaluated for all objects since they
 	// are active.
-	seen  map[string][]*match.State
-	held  []string
-	fresh map[*match.State]bool
+	seen     map[string][]*match.State
+	inactive []string
+	fresh    map[*match.State]bool
 	// calm is when the next changes of alarms are considered.
 	calm time.Time
 	// ticked is when states that use the present time were evaluated, and ticks is how often.
@@ -41,14 +41,14 @@ type sweeps struct {
 
 // todo is what must be evaluated of a stream.
 type todo struct {
-	// whole are states of all objects. lanes are passes that are not complete. They continue at a
+	// whole are states of all objects. tenants are passes that are not complete. They continue at a
 	// time.
-	whole selection
-	lanes map[laneID]pass
-	at    time.Time
-	// full are lanes with a state that had no space. unread: labels of a namespace or the number
+	whole   stateSet
+	tenants map[tenantID]pass
+	at      time.Time
+	// full are tenants with a state that had no space. unread: labels of a namespace or the number
 	// of Nodes were not known. Both are considered at the next tick.
-	full   map[laneID]bool
+	full   map[tenantID]bool
 	unread bool
 }
 
@@ -59,49 +59,49 @@ func newSweeps() *sweeps {
 // of returns what must be evaluated of a stream. The caller holds s.mu.
 func (s *sweeps) of(stream string) *todo {
 	if s.todo[stream] == nil {
-		s.todo[stream] = &todo{lanes: map[laneID]pass{}, full: map[laneID]bool{}}
+		s.todo[stream] = &todo{tenants: map[tenantID]pass{}, full: map[tenantID]bool{}}
 	}
 	return s.todo[stream]
 }
 
 // addWhole adds states of all objects.
-func (s *sweeps) addWhole(stream string, states selection) {
+func (s *sweeps) addWhole(stream string, states stateSet) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.of(stream).whole |= states
 }
 
 // add adds passes that continue at a time, or with those that are there.
-func (s *sweeps) add(stream string, lanes map[laneID]pass, at time.Time) {
+func (s *sweeps) add(stream string, tenants map[tenantID]pass, at time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	t := s.of(stream)
-	if len(t.lanes) == 0 {
+	if len(t.tenants) == 0 {
 		t.at = at
 	}
-	for lane, p := range lanes {
-		if before, ok := t.lanes[lane]; ok {
+	for tenant, p := range tenants {
+		if before, ok := t.tenants[tenant]; ok {
 			p = p.merge(before)
 		}
-		t.lanes[lane] = p
+		t.tenants[tenant] = p
 	}
 }
 
-// addChanged adds lanes with an object that changed, whose budget is exhausted.
-func (s *sweeps) addChanged(stream string, lanes map[laneID]place, now time.Time) {
-	if len(lanes) == 0 {
+// addChanged adds tenants with an object that changed, whose budget is exhausted.
+func (s *sweeps) addChanged(stream string, tenants map[tenantID]place, now time.Time) {
+	if len(tenants) == 0 {
 		return
 	}
-	passes := map[laneID]pass{}
-	for lane := range lanes {
-		passes[lane] = pass{states: allStates, since: now}
+	passes := map[tenantID]pass{}
+	for tenant := range tenants {
+		passes[tenant] = pass{states: allStates, since: now}
 	}
 	s.add(stream, passes, now.Add(retryLeft))
 	s.notify()
 }
 
 // addUnknown adds what is considered at the next tick.
-func (s *sweeps) addUnknown(stream string, full map[laneID]bool, unread bool) {
+func (s *sweeps) addUnknown(stream string, full map[tenantID]bool, unread bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	t := s.of(stream)
@@ -110,20 +110,20 @@ func (s *sweeps) addUnknown(stream string, full map[laneID]bool, unread bool) {
 }
 
 // takeUnknown returns and removes what is considered at a tick.
-func (s *sweeps) takeUnknown(stream string) (full map[laneID]bool, unread bool) {
+func (s *sweeps) takeUnknown(stream string) (full map[tenantID]bool, unread bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	t := s.of(stream)
 	full, unread = t.full, t.unread
-	t.full, t.unread = map[laneID]bool{}, false
+	t.full, t.unread = map[tenantID]bool{}, false
 	return full, unread
 }
 
-// isPending reports whether a pass of a lane waits.
-func (s *sweeps) isPending(stream string, lane laneID) bool {
+// isPending reports whether a pass of a tenant waits.
+func (s *sweeps) isPending(stream string, tenant tenantID) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	_, ok := s.of(stream).lanes[lane]
+	_, ok := s.of(stream).tenants[tenant]
 	return ok
 }
 
@@ -163,29 +163,29 @@ func (s *sweeps) notify() {
 
 // isDue reports whether something must be evaluated now.
 func (t *todo) isDue(now time.Time) bool {
-	return t.whole != 0 || len(t.lanes) > 0 && !now.Before(t.at)
+	return t.whole != 0 || len(t.tenants) > 0 && !now.Before(t.at)
 }
 
 // take returns and removes what must be evaluated now.
-func (s *sweeps) take(stream string, now time.Time) (whole selection, lanes map[laneID]pass) {
+func (s *sweeps) take(stream string, now time.Time) (whole stateSet, tenants map[tenantID]pass) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	t := s.of(stream)
 	if !t.isDue(now) {
 		return 0, nil
 	}
-	whole, lanes = t.whole, t.lanes
-	t.whole, t.lanes = 0, map[laneID]pass{}
-	return whole, lanes
+	whole, tenants = t.whole, t.tenants
+	t.whole, t.tenants = 0, map[tenantID]pass{}
+	return whole, tenants
 }
 
-// late returns the lanes whose pass has taken long.
-func (s *sweeps) late(stream string, now time.Time) (late []laneID) {
+// late returns the tenants whose pass has taken long.
+func (s *sweeps) late(stream string, now time.Time) (late []tenantID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for lane, p := range s.of(stream).lanes {
+	for tenant, p := range s.of(stream).tenants {
 		if now.Sub(p.since) >= lateAfter {
-			late = append(late, lane)
+			late = append(late, tenant)
 		}
 	}
 	return late
@@ -195,10 +195,10 @@ func (s *sweeps) late(stream string, now time.Time) (late []laneID) {
 func (s *sweeps) excuse(stream string, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	lanes := s.of(stream).lanes
-	for lane, p := range lanes {
+	tenants := s.of(stream).tenants
+	for tenant, p := range tenants {
 		p.since, p.againSince = now, now
-		lanes[lane] = p
+		tenants[tenant] = p
 	}
 }
 
@@ -207,7 +207,7 @@ func (s *sweeps) next(now time.Time) (next time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, t := range s.todo {
-		if len(t.lanes) > 0 && t.at.After(now) && (next.IsZero() || t.at.Before(next)) {
+		if len(t.tenants) > 0 && t.at.After(now) && (next.IsZero() || t.at.Before(next)) {
 			next = t.at
 		}
 	}

@@ -129,22 +129,11 @@ func (p *Pipeline) prepareOutbox(ctx context.Context, plan takeoverPlan) error {
 			return err
 		}
 	}
-	if err := p.Outbox.KeepAwaited(ctx, plan.delivered); err != nil {
-		return err
+	replay := outbox.Replay{History: plan.history, Position: plan.position, Delivered: plan.delivered, Handled: plan.handled}
+	if err := p.addStreamsTo(ctx, &replay, plan.streams); err != nil {
+		return fmt.Errorf("prepare the streams of changes: %w", err)
 	}
-	if _, err := p.Outbox.DropDelivered(ctx, plan.delivered); err != nil {
-		return err
-	}
-	if err := p.Outbox.DropHeld(ctx, plan.delivered); err != nil {
-		return err
-	}
-	if err := p.Outbox.DropAwaited(ctx, plan.delivered, plan.handled); err != nil {
-		return err
-	}
-	if err := p.replayStreams(ctx, plan.history, plan.streams); err != nil {
-		return err
-	}
-	return p.Outbox.Replay(ctx, plan.history, plan.position, plan.handled)
+	return p.Outbox.Replay(ctx, replay)
 }
 
 // beginNow stores the newest position if there is none. Otherwise, "from now" would be later after a

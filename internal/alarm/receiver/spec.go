@@ -28,20 +28,28 @@ func NotAllowed(receiver, namespace string) *ConfigError {
 	}
 }
 
+// specOf returns what both kinds have in common, without a copy.
+func specOf(object Object) *v1alpha1.AlarmReceiverSpec {
+	if r, ok := object.(*v1alpha1.AlarmReceiver); ok {
+		return &r.Spec
+	}
+	return &object.(*v1alpha1.ClusterAlarmReceiver).Spec.AlarmReceiverSpec
+}
+
 // Repeats reports whether the notifier of a receiver is a notify.Repeater. It reads no Secret.
-func Repeats(object Object) bool { return object.ClusterSpec().Alertmanager != nil }
+func Repeats(object Object) bool { return specOf(object).Alertmanager != nil }
 
 // Acknowledges reports whether the notifier of a receiver shows who acknowledged a group. It
 // reads no Secret.
 func Acknowledges(object Object) bool {
-	spec := object.ClusterSpec()
+	spec := specOf(object)
 	return spec.PagerDuty != nil || spec.Slack != nil && spec.Slack.TokenSecretRef != nil
 }
 
 // NamespaceLabels returns the keys of the labels of namespaces by which a receiver chooses a
 // channel.
 func NamespaceLabels(object Object) []string {
-	if slack := object.ClusterSpec().Slack; slack != nil && slack.ChannelFrom != nil {
+	if slack := specOf(object).Slack; slack != nil && slack.ChannelFrom != nil {
 		return []string{slack.ChannelFrom.NamespaceLabel}
 	}
 	return nil

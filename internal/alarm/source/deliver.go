@@ -61,8 +61,8 @@ func (s *Source) commit(ctx context.Context, b Batch, handle Handler) {
 // batcher gathers changes into batches.
 type batcher struct {
 	in <-chan change
-	// held is a change that begins the next batch, or nil.
-	held *change
+	// following is the change that begins the next batch, or nil.
+	following *change
 }
 
 // next waits for a change and adds the changes that already wait. A reset begins a batch, so
@@ -75,7 +75,7 @@ func (b *batcher) next(ctx context.Context) (g gathered, ok bool) {
 			break
 		}
 		if c.reset != nil && g.changes > 0 {
-			b.held = &c
+			b.following = &c
 			break
 		}
 		g.add(c)
@@ -85,8 +85,8 @@ func (b *batcher) next(ctx context.Context) (g gathered, ok bool) {
 
 // take returns the next change, if there is one. It waits only if wait is true.
 func (b *batcher) take(ctx context.Context, wait bool) (c change, ok bool) {
-	if b.held != nil {
-		c, b.held = *b.held, nil
+	if b.following != nil {
+		c, b.following = *b.following, nil
 		return c, true
 	}
 	if wait {
@@ -160,3 +160,21 @@ func (g *gathered) forget(uid string) {
 	}
 	g.batch.Forget = append(g.batch.Forget, uid)
 }
+
+// eventPosition is the position of the changed Event.
+func (c change) eventPosition() uint64 {
+	if c.occurrence != nil {
+		return c.occurrence.Position
+	}
+	return c.count.Position
+}
+
+const (
+	// maxOccurrences limits the occurrences of a batch, and maxChanges all its changes.
+	// maxChanges is also the number of changes that can wait for the handler before the
+	// watch pauses.
+	maxOccurrences = 512
+	maxChanges     = 4096
+	// listWindow is the number of occurrences of a list that are sorted together.
+	listWindow = 10_000
+)

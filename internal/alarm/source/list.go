@@ -195,14 +195,6 @@ func (r *reader) flush(ctx context.Context) error {
 	return nil
 }
 
-// eventPosition is the position of the changed Event.
-func (c change) eventPosition() uint64 {
-	if c.occurrence != nil {
-		return c.occurrence.Position
-	}
-	return c.count.Position
-}
-
 // endList sends the rest of the window, forgets Events that the list did not contain, and
 // then sets the position.
 func (r *reader) endList(ctx context.Context, position uint64) error {

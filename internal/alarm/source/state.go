@@ -1,11 +1,18 @@
 package source
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/utils/clock"
+
+	"github.com/bongsu-io/bongsu/internal/alarm"
 )
 
 // ErrNotConnected reports that there is no watch.
@@ -222,3 +229,84 @@ func oneIf(b bool) float64 {
 	}
 	return 0
 }
+
+// Source reads the Events of one API server. It is safe for concurrent use, but only one
+// call of Run can be active.
+type Source struct {
+	client  *client
+	clock   clock.Clock
+	log     logr.Logger
+	backoff wait.Backoff
+	// earlyClose is apiwatch.EarlyClose, except in tests.
+	earlyClose time.Duration
+	lag        prometheus.Histogram
+
+	mu    sync.Mutex
+	state State
+	// uncommitted is the time of the oldest change in the batch that is being committed.
+	uncommitted time.Time
+	// taken is when this batch was offered for the first time; zero if there is none.
+	taken time.Time
+	// failure is the last error of the handler, nil after a success.
+	failure error
+}
+
+// Batch contains the next changes. Commit all of it in one transaction.
+type Batch struct {
+	// Position is where to resume after the commit. It grows with each batch, except with
+	// a Reset. It stays the same during a list, so that an unfinished list is repeated.
+	Position uint64
+	// Time is the creation time of the newest Event that was read, by the API server's
+	// clock.
+	Time time.Time
+	// ReadUpTo is a time up to which all Events are read after this batch, by the clock of this
+	// machine. It is zero if the batch does not show that.
+	ReadUpTo time.Time
+	// Occurrences are in order of position, 512 at most. Occurrences of a list are in
+	// order within windows of 10,000. The API server lists by name, and a list is too large
+	// for memory.
+	Occurrences []alarm.Occurrence
+	// Counts are the counts that changed, each UID once, 4,096 at most.
+	Counts []alarm.EventCount
+	// CountsKnown is true if all counts as of Position are known after this batch. It
+	// becomes the next Start.CountsKnown.
+	CountsKnown bool
+	// Forget contains the UIDs of deleted Events. None of them is in Counts.
+	Forget []string
+	// Reset is set if Position belongs to another history than the position before. All
+	// Occurrences then belong to the new history.
+	Reset *Reset
+}
+
+// Reset reports that the former position does not belong to the history of the API
+// server.
+type Reset struct {
+	// Reason is a text for users.
+	Reason string
+}
+
+// Handler commits a batch, which must be durable when Handler returns nil. After an
+// error, it gets the same batch again after a backoff, until it succeeds. The handler can
+// keep the batch.
+type Handler func(ctx context.Context, b Batch) error
+
+// sleep waits for d, or until ctx ends.
+func (s *Source) sleep(ctx context.Context, d time.Duration) {
+	timer := s.clock.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C():
+	}
+}
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}
+
+// ClockDifference is the assumed maximum difference between the clocks of this machine and of the
+// API server. It is also how late the API server sends an Event at most.
+const ClockDifference = 5 * time.Second

@@ -30,23 +30,6 @@ const maxMissedObjects = 200
 // maxMissGroups limits the memory for near misses that differ.
 const maxMissGroups = 1000
 
-// NearMiss are Events that the alarm would match without one of its conditions.
-type NearMiss struct {
-	// Field is the condition, for example spec.match[0].reasons.
-	Field string `json:"field"`
-	// Value is what the newest of the Events has. For objectSelector, it is the label of the
-	// object, as KEY=VALUE or "no label KEY". It is empty for expression.
-	Value string `json:"value,omitempty"`
-	// Instead is a similar value or pattern that matches these Events.
-	Instead string `json:"instead,omitempty"`
-	// Events is the number of Events.
-	Events int `json:"events"`
-	// Object is KIND NAMESPACE/NAME of the object of the newest Event.
-	Object string `json:"object"`
-
-	met int
-}
-
 // addNearMisses adds the near misses among the Events to a report, the most useful first. It
 // notes what a limit left out.
 func (t *test) addNearMisses(ctx context.Context, a *Alarm, occurrences []alarm.Occurrence, report *AlarmReport) {
@@ -165,40 +148,4 @@ func compareNearMisses(a, b NearMiss) int {
 	}
 	return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(b.met, a.met), cmp.Compare(b.Events, a.Events),
 		strings.Compare(a.Field, b.Field), strings.Compare(a.Value, b.Value), strings.Compare(a.Instead, b.Instead))
-}
-
-// advice says how the Events differ, or what to write instead.
-func (n *NearMiss) advice() string {
-	switch {
-	case n.Field == "metadata.namespace" && n.Value == "":
-		return n.Object + " has no namespace: use a ClusterAlarm"
-	case n.Instead != "":
-		return fmt.Sprintf("write %q", n.Instead)
-	case n.Value == "":
-		return "for example of " + n.Object
-	default:
-		return n.Value
-	}
-}
-
-func (p *printer) nearMisses(misses []NearMiss, notes []string) {
-	if len(misses)+len(notes) == 0 {
-		return
-	}
-	p.Line("")
-	p.Line("near misses:")
-	for i := range misses[:min(len(misses), maxPrintedNearMisses)] {
-		n := &misses[i]
-		verb := "differ"
-		if n.Events == 1 {
-			verb = "differs"
-		}
-		p.Line("    %s %s only in %s: %s", count(n.Events, "Event"), verb, n.Field, n.advice())
-	}
-	if more := len(misses) - maxPrintedNearMisses; more > 0 {
-		p.Line("    and %d more kinds of near misses, see -o json", more)
-	}
-	for _, note := range notes {
-		p.Line("    note: %s", note)
-	}
 }

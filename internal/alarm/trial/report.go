@@ -265,3 +265,67 @@ func (p *printer) message(m *Message, receivers []string) {
 		}
 	}
 }
+
+// NearMiss are Events that the alarm would match without one of its conditions.
+type NearMiss struct {
+	// Field is the condition, for example spec.match[0].reasons.
+	Field string `json:"field"`
+	// Value is what the newest of the Events has. For objectSelector, it is the label of the
+	// object, as KEY=VALUE or "no label KEY". It is empty for expression.
+	Value string `json:"value,omitempty"`
+	// Instead is a similar value or pattern that matches these Events.
+	Instead string `json:"instead,omitempty"`
+	// Events is the number of Events.
+	Events int `json:"events"`
+	// Object is KIND NAMESPACE/NAME of the object of the newest Event.
+	Object string `json:"object"`
+
+	met int
+}
+
+// advice says how the Events differ, or what to write instead.
+func (n *NearMiss) advice() string {
+	switch {
+	case n.Field == "metadata.namespace" && n.Value == "":
+		return n.Object + " has no namespace: use a ClusterAlarm"
+	case n.Instead != "":
+		return fmt.Sprintf("write %q", n.Instead)
+	case n.Value == "":
+		return "for example of " + n.Object
+	default:
+		return n.Value
+	}
+}
+
+func (p *printer) nearMisses(misses []NearMiss, notes []string) {
+	if len(misses)+len(notes) == 0 {
+		return
+	}
+	p.Line("")
+	p.Line("near misses:")
+	for i := range misses[:min(len(misses), maxPrintedNearMisses)] {
+		n := &misses[i]
+		verb := "differ"
+		if n.Events == 1 {
+			verb = "differs"
+		}
+		p.Line("    %s %s only in %s: %s", count(n.Events, "Event"), verb, n.Field, n.advice())
+	}
+	if more := len(misses) - maxPrintedNearMisses; more > 0 {
+		p.Line("    and %d more kinds of near misses, see -o json", more)
+	}
+	for _, note := range notes {
+		p.Line("    note: %s", note)
+	}
+}
+
+// displayed returns the names of receivers in messages, by the texts of their keys.
+func displayed(keys ...string) (names []string) {
+	for _, text := range keys {
+		if key, err := kube.ParseKey(text); err == nil {
+			text = key.Display()
+		}
+		names = append(names, text)
+	}
+	return names
+}

@@ -217,17 +217,6 @@ func (e *Environment) read(ctx context.Context, key kube.Key) (receiver.Object, 
 	return object, e.Client.Get(ctx, key.NamespacedName(), object)
 }
 
-// displayed returns the names of receivers in messages, by the texts of their keys.
-func displayed(keys ...string) (names []string) {
-	for _, text := range keys {
-		if key, err := kube.ParseKey(text); err == nil {
-			text = key.Display()
-		}
-		names = append(names, text)
-	}
-	return names
-}
-
 // Receivers returns KIND/NAME of the receivers of a namespace and of the cluster. It leaves
 // out those that cannot be listed.
 func (e *Environment) Receivers(ctx context.Context, namespace string) []string {

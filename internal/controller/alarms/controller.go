@@ -49,7 +49,7 @@ type Alarms interface {
 	Has(key, version string) bool
 	NeedsOf(key string) map[alarm.Resource]fields.Shape
 	Set(key, version string, compiled *match.Alarm)
-	Hold(key, uid string)
+	Deactivate(key, uid string)
 	Delete(key string)
 }
 
@@ -122,7 +122,7 @@ func newReconciler(kind string, d Dependencies, newEmpty func() Object, newList 
 		client: d.Client, compiler: d.Compiler, alarms: d.Alarms, reporter: d.Reporter(kind), changes: d.Changes,
 		pace:   newPace(d.Clock),
 		begun:  d.Begun,
-		memory: newMemory(kind, d.Metrics, func(key kube.Key) { d.Alarms.Hold(key.String(), "") }),
+		memory: newMemory(kind, d.Metrics, func(key kube.Key) { d.Alarms.Deactivate(key.String(), "") }),
 	}
 }
 
@@ -241,7 +241,7 @@ func (r *Reconciler) apply(ctx context.Context, object Object, key kube.Key) (st
 	}
 	if blocked.Blocked {
 		if !blocked.InGrace() {
-			r.hold(key, object)
+			r.deactivate(key, object)
 			r.memory.Release(key)
 		}
 		return status.Blocked(blocked), nil
@@ -251,12 +251,12 @@ func (r *Reconciler) apply(ctx context.Context, object Object, key kube.Key) (st
 		return status.Result{}, err
 	}
 	if len(receivers.keys) == 0 && receivers.route == nil {
-		r.hold(key, object)
+		r.deactivate(key, object)
 		return receivers.result, nil
 	}
 	version := fmt.Sprint(object.GetUID(), object.GetGeneration(), receivers.keys, receivers.route.Version())
 	if refused := r.claim(key, object); !refused.Ready() {
-		r.hold(key, object)
+		r.deactivate(key, object)
 		return refused, nil
 	}
 	if !r.alarms.Has(key.String(), version) {
@@ -287,9 +287,9 @@ func (r *Reconciler) checkWords(ctx context.Context, object Object) status.Resul
 	return status.Result{Hint: plaintext.Cut(strings.Join(hints, "; "), maxHints)}
 }
 
-// hold removes an alarm that must be corrected from the pipeline, which keeps its states.
-func (r *Reconciler) hold(key kube.Key, object Object) {
-	r.alarms.Hold(key.String(), string(object.GetUID()))
+// deactivate removes an alarm that must be corrected from the pipeline, which keeps its states.
+func (r *Reconciler) deactivate(key kube.Key, object Object) {
+	r.alarms.Deactivate(key.String(), string(object.GetUID()))
 }
 
 // wait returns how long it takes until the alarm may be compiled. At the start, and for ClusterAlarms,
@@ -311,7 +311,7 @@ func (r *Reconciler) compile(object Object, key kube.Key, version string, to *re
 	definition.ResumedAt, definition.OpenGroups = resumedAt(object), object.AlarmStatus().OpenGroups
 	compiled, err := r.compiler.Compile(definition)
 	if invalid, ok := errors.AsType[*match.CompileError](err); ok {
-		r.hold(key, object)
+		r.deactivate(key, object)
 		return status.Result{Reason: invalid.Reason, Message: invalid.Error()}, nil
 	}
 	if err != nil {

@@ -5,20 +5,15 @@ package email
 import (
 	"context"
 	"crypto/sha256"
-	"crypto/tls"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/wneessen/go-mail"
-	"k8s.io/utils/clock"
 
-	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/internal/alarm/message"
 	"github.com/bongsu-io/bongsu/internal/alarm/notify"
 	"github.com/bongsu-io/bongsu/internal/alarm/notify/fit"
@@ -28,39 +23,7 @@ import (
 // interval keeps mailboxes readable. Messages within it become a digest.
 const interval = 10 * time.Second
 
-// Config configures the mail server, the sender and the recipients.
-type Config struct {
-	Host string
-	// Port 0 means the usual port for TLS.
-	Port int32
-	TLS  v1alpha1.MailTLS
-	From string
-	To   []string
-	// Username and Password are secrets. Without them, the Notifier does not log in.
-	Username, Password string
-	// HelloName is the operator's name in the greeting. If it is empty, the greeting has
-	// the operator's address.
-	HelloName string
-	// Timeout limits each answer of the server, if it is shorter than the limits of SMTP.
-	// 0 means these limits.
-	Timeout time.Duration
-	// Clock is for the time limits.
-	Clock clock.PassiveClock
-}
-
-// Connector connects to the addresses that the receiver may use.
-type Connector interface {
-	Dial(ctx context.Context, address string) (net.Conn, error)
-	TLSConfig(ctx context.Context, host string) *tls.Config
-}
-
 var _ Connector = (*httppost.Client)(nil)
-
-// Notifier sends through one mail server.
-type Notifier struct {
-	client Connector
-	config Config
-}
 
 var _ notify.Notifier = (*Notifier)(nil)
 
@@ -111,15 +74,6 @@ const (
 	maxText    = 64000
 )
 
-// mailBody is a mail without sender and recipients.
-type mailBody struct {
-	Subject string    `json:"subject"`
-	Text    string    `json:"text"`
-	Date    time.Time `json:"date"`
-	// Group is the key of the message's group, or empty.
-	Group string `json:"group,omitempty"`
-}
-
 // Render returns a subject, the text, and a footer as the mail's signature.
 func (n *Notifier) Render(m message.Message) ([]byte, error) {
 	b := mailBody{Subject: fit.Line(notify.Headline(&m), maxSubject, nil), Date: m.LastSeen.UTC()}
@@ -159,15 +113,4 @@ func compose(c *Config, key string, b *mailBody) (*mail.Msg, error) {
 func messageID(key, domain string) string {
 	sum := sha256.Sum256([]byte(key))
 	return fmt.Sprintf("%s@%s", hex.EncodeToString(sum[:16]), domain)
-}
-
-// ports are the usual ports for submission (RFC 8314) and for relays within a network.
-var ports = map[v1alpha1.MailTLS]int32{v1alpha1.MailStartTLS: 587, v1alpha1.MailImplicitTLS: 465, v1alpha1.MailNoTLS: 25}
-
-func (c *Config) address() string {
-	port := c.Port
-	if port == 0 {
-		port = ports[c.TLS]
-	}
-	return net.JoinHostPort(c.Host, strconv.Itoa(int(port)))
 }

@@ -10,7 +10,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"fmt"
 	"io"
 	"net"
@@ -23,24 +22,6 @@ import (
 	"github.com/bongsu-io/bongsu/internal/alarm/notify/dialguard"
 )
 
-// Limits of connections, so that thousands of receivers do not hold thousands of them.
-const (
-	maxIdleConns        = 100
-	maxIdleConnsPerHost = 2
-	idleConnTimeout     = 30 * time.Second
-	maxHeaderBytes      = 16 << 10
-)
-
-// Time limits of a request. A server that cannot be reached has no more time than these,
-// however long the receiver may take to answer.
-const (
-	// connectTimeout limits the resolution of the name together with the connection.
-	connectTimeout   = 5 * time.Second
-	handshakeTimeout = 5 * time.Second
-	// defaultTimeout is the default of Config.Timeout.
-	defaultTimeout = 10 * time.Second
-)
-
 // maxBody limits how much of a response is read, which is needed to reuse the
 // connection, and how much Request.Classify sees.
 const maxBody = 64 << 10
@@ -49,29 +30,6 @@ const maxBody = 64 << 10
 // kept connection breaks, net/http silently repeats a POST with the canonical name. Post
 // must make only one request.
 const keyHeader = "idempotency-key"
-
-// Config of a Client.
-type Config struct {
-	// UserAgent is sent with each request.
-	UserAgent string
-	// Guard checks each host and address before the client connects. A proxy of the environment
-	// connects to the address that was checked. Nil allows all addresses.
-	Guard *dialguard.Guard
-	// Resolver resolves names; nil is the system's.
-	Resolver *net.Resolver
-	// Roots are the trusted certificate authorities; nil means those of the system.
-	Roots *x509.CertPool
-	// Certificate is the client's own, for servers that ask for one. It is shown to neither a
-	// proxy nor a token server. Optional.
-	Certificate *tls.Certificate
-	// Proxy is the proxy of all requests. It cannot be used with a Guard, because the proxy
-	// would connect to the address. Nil uses the environment's proxies.
-	Proxy *url.URL
-	// Timeout limits the time from the connection to the end of the answer. Default: 10 s.
-	Timeout time.Duration
-	// sessions are those of the servers that saw the certificate.
-	sessions tls.ClientSessionCache
-}
 
 // Client posts requests. It is safe for concurrent use. All receivers that may reach
 // the same addresses share one.
@@ -165,22 +123,6 @@ func checkProxy(_ context.Context, _ *url.URL, _ *http.Request, answer *http.Res
 	return nil
 }
 
-// Request is one request.
-type Request struct {
-	// Method is POST by default.
-	Method string
-	URL    string
-	// Header is sent in addition to the headers of every request. Without a Content-Type
-	// the body is JSON.
-	Header http.Header
-	// Key is the Idempotency-Key. Empty: none.
-	Key  string
-	Body []byte
-	// Classify changes the evaluation of the response if its body says more than its
-	// status. Optional.
-	Classify func(*Response)
-}
-
 // Post makes one request. It returns nil if the message was accepted, and a
 // *notify.SendError otherwise.
 func (c *Client) Post(ctx context.Context, r Request) error {
@@ -256,4 +198,16 @@ func readBody(resp *http.Response) []byte {
 	}
 	raw, _ := io.ReadAll(io.LimitReader(resp.Body, maxBody))
 	return raw
+}
+
+// markProxy returns the request with a context that shows dialTLS whether it connects to a
+// proxy.
+func (c *Client) markProxy(r *http.Request) *http.Request {
+	if c.proxy == nil {
+		return r
+	}
+	if proxy, err := c.proxy(r); err != nil || proxy == nil {
+		return r // Transport reports the error
+	}
+	return r.WithContext(context.WithValue(r.Context(), viaProxy{}, true))
 }

@@ -27,18 +27,6 @@ func newProxyFunc(cfg Config) proxyFunc {
 // viaProxy is the key of the context of a request that a proxy forwards.
 type viaProxy struct{}
 
-// markProxy returns the request with a context that shows dialTLS whether it connects to a
-// proxy.
-func (c *Client) markProxy(r *http.Request) *http.Request {
-	if c.proxy == nil {
-		return r
-	}
-	if proxy, err := c.proxy(r); err != nil || proxy == nil {
-		return r // Transport reports the error
-	}
-	return r.WithContext(context.WithValue(r.Context(), viaProxy{}, true))
-}
-
 // dialTLS returns a function that connects with TLS to the server, or to its proxy. Transport
 // would show the proxy the client's certificate.
 func dialTLS(cfg Config, dial dialguard.DialFunc) dialguard.DialFunc {

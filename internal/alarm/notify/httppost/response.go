@@ -17,21 +17,6 @@ import (
 	"github.com/bongsu-io/bongsu/internal/alarm/notify/dialguard"
 )
 
-// Response is the evaluation of a server's response, at first by its status only.
-type Response struct {
-	Status int
-	// Body is the beginning of the body. It is untrusted and must not appear in Text.
-	Body []byte
-	// Accepted means that the server accepted the message.
-	Accepted bool
-	// Class and Text describe the failure otherwise. Text says what is wrong and what
-	// to do.
-	Class notify.Class
-	Text  string
-	// RetryAfter is how long the server asked the operator to wait.
-	RetryAfter time.Duration
-}
-
 func newResponse(resp *http.Response) *Response {
 	class, text := classifyStatus(resp.StatusCode)
 	return &Response{
@@ -132,9 +117,6 @@ func ConnectionError(err error) *notify.SendError {
 		Text:   describe(err),
 	}
 }
-
-// errProxyRefuses means that a proxy does not connect to a server.
-var errProxyRefuses = errors.New("the proxy refuses to connect to the server")
 
 func describe(err error) string {
 	if e, ok := errors.AsType[*net.OpError](err); ok && e.Op == "proxyconnect" || errors.Is(err, errNoProxy) {

@@ -112,3 +112,6 @@ func connectThrough(conn net.Conn, proxy *url.URL, address string) error {
 	}
 	return nil
 }
+
+// errProxyRefuses means that a proxy does not connect to a server.
+var errProxyRefuses = errors.New("the proxy refuses to connect to the server")

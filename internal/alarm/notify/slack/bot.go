@@ -2,6 +2,7 @@ package slack
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -13,6 +14,8 @@ import (
 	"time"
 
 	"k8s.io/utils/clock"
+
+	"github.com/slack-go/slack"
 
 	"github.com/bongsu-io/bongsu/internal/alarm/notify"
 	"github.com/bongsu-io/bongsu/internal/alarm/notify/httppost"
@@ -255,4 +258,74 @@ func classifyCall(r *httppost.Response, a *answer, tolerated func(code string) b
 		known = refusal{notify.Park, "Slack refuses the message for an unknown reason: check the bot and the channel, and annotate the receiver"}
 	}
 	r.Refuse(known.class, known.text)
+}
+
+// botMessage is a body: the current text of the group's message, which is also the reply
+// about the new occurrences.
+type botMessage struct {
+	Root content `json:"root"`
+	// Reply is the text of the reply if it differs, because replies mention no one.
+	Reply content `json:"reply,omitzero"`
+	// Since is when the group started, in Unix seconds.
+	Since int64 `json:"since,omitempty"`
+	// Channel is the channel of the message, empty for the default.
+	Channel string `json:"channel,omitempty"`
+	// Notice is true if the message is only a reply: it says who acknowledged the group.
+	Notice bool `json:"notice,omitempty"`
+}
+
+type content struct {
+	Text        string          `json:"text"`
+	Blocks      json.RawMessage `json:"blocks"`
+	Parse       string          `json:"parse"`
+	UnfurlLinks bool            `json:"unfurl_links"`
+	UnfurlMedia bool            `json:"unfurl_media"`
+}
+
+// channelOf returns the channel of a body.
+func (b *Bot) channelOf(m *botMessage) string {
+	if m.Channel != "" && b.config.includes(m.Channel) {
+		return m.Channel
+	}
+	return b.config.Default
+}
+
+// tolerated returns which errors of a call for a channel are no failure of the receiver. These are
+// those in expected. For a channel other than the default, all that can be about the channel only
+// are added. Otherwise, a user who manages that channel could stop the messages of others.
+func (b *Bot) tolerated(channel string, expected map[string]string) func(code string) bool {
+	return func(code string) bool {
+		return expected[code] != "" || channel != b.config.Default && refusesChannel(code)
+	}
+}
+
+// post posts a message. If Slack refuses a channel other than the default, the message goes to the
+// default channel and says why. Otherwise, everyone who can set the label could stop the messages
+// of others. It returns the channel that accepted it.
+func (b *Bot) post(ctx context.Context, key, channel string, text content) (at *answer, accepted string, err error) {
+	if channel != b.config.Default {
+		at, err = b.call(ctx, "chat.postMessage", key, call{Channel: channel, content: text}, b.tolerated(channel, nil))
+		if err != nil || at.OK {
+			return at, channel, err
+		}
+		if text, err = text.withNote("For " + channel + ", but " + cmp.Or(unusable[at.Error], "Slack refuses it")); err != nil {
+			return nil, "", err
+		}
+	}
+	at, err = b.call(ctx, "chat.postMessage", key, call{Channel: b.config.Default, content: text}, b.tolerated(b.config.Default, nil))
+	return at, b.config.Default, err
+}
+
+// withNote returns the content with another line.
+func (c content) withNote(note string) (content, error) {
+	var blocks []json.RawMessage
+	if err := json.Unmarshal(c.Blocks, &blocks); err != nil {
+		return content{}, err
+	}
+	line, err := json.Marshal(slack.NewContextBlock("", plain(escapeLine(note, maxContext))))
+	if err != nil {
+		return content{}, err
+	}
+	c.Blocks, err = json.Marshal(append(blocks, line))
+	return c, err
 }

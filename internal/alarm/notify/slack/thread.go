@@ -13,28 +13,6 @@ import (
 	"github.com/bongsu-io/bongsu/internal/alarm/notify"
 )
 
-// botMessage is a body: the current text of the group's message, which is also the reply
-// about the new occurrences.
-type botMessage struct {
-	Root content `json:"root"`
-	// Reply is the text of the reply if it differs, because replies mention no one.
-	Reply content `json:"reply,omitzero"`
-	// Since is when the group started, in Unix seconds.
-	Since int64 `json:"since,omitempty"`
-	// Channel is the channel of the message, empty for the default.
-	Channel string `json:"channel,omitempty"`
-	// Notice is true if the message is only a reply: it says who acknowledged the group.
-	Notice bool `json:"notice,omitempty"`
-}
-
-type content struct {
-	Text        string          `json:"text"`
-	Blocks      json.RawMessage `json:"blocks"`
-	Parse       string          `json:"parse"`
-	UnfurlLinks bool            `json:"unfurl_links"`
-	UnfurlMedia bool            `json:"unfurl_media"`
-}
-
 // Render returns the same blocks as for an incoming webhook.
 func (b *Bot) Render(m message.Message) ([]byte, error) {
 	var out botMessage

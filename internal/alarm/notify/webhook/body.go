@@ -11,8 +11,6 @@ import (
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/internal/alarm/match"
 	"github.com/bongsu-io/bongsu/internal/alarm/message"
-	"github.com/bongsu-io/bongsu/internal/alarm/notify"
-	"github.com/bongsu-io/bongsu/internal/alarm/notify/httppost"
 )
 
 const (
@@ -61,22 +59,6 @@ func (b *body) render(m *message.Message) (rendered []byte, cost int64, err erro
 		b.failed(err.Error())
 	}
 	return rendered, cost, nil
-}
-
-// classify compares the answer with the expected one. The receiver can have accepted the message
-// although its answer is another one, so the pauses between repetitions are those of Park.
-func (n *Notifier) classify(r *httppost.Response) {
-	if n.expected == nil || !r.Accepted {
-		return
-	}
-	var answer map[string]json.RawMessage
-	switch {
-	case json.Unmarshal(r.Body, &answer) != nil:
-		r.Refuse(notify.Park, "the receiver's answer is no JSON object of at most 64 KiB: correct or remove spec.webhook.expectedAnswer")
-	case plainText(answer[n.expected.Field]) != n.expected.Value:
-		r.Refuse(notify.Park, "the receiver's answer does not contain what spec.webhook.expectedAnswer demands: "+
-			"check whether the receiver accepts the body, and its documentation")
-	}
 }
 
 // plainText returns a text without quotes, and other JSON as it is.

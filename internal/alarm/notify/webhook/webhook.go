@@ -195,3 +195,19 @@ func sign(signer *standardwebhooks.Webhook, header http.Header, key string, now 
 	header.Set(standardwebhooks.HeaderWebhookSignature, signature)
 	return nil
 }
+
+// classify compares the answer with the expected one. The receiver can have accepted the message
+// although its answer is another one, so the pauses between repetitions are those of Park.
+func (n *Notifier) classify(r *httppost.Response) {
+	if n.expected == nil || !r.Accepted {
+		return
+	}
+	var answer map[string]json.RawMessage
+	switch {
+	case json.Unmarshal(r.Body, &answer) != nil:
+		r.Refuse(notify.Park, "the receiver's answer is no JSON object of at most 64 KiB: correct or remove spec.webhook.expectedAnswer")
+	case plainText(answer[n.expected.Field]) != n.expected.Value:
+		r.Refuse(notify.Park, "the receiver's answer does not contain what spec.webhook.expectedAnswer demands: "+
+			"check whether the receiver accepts the body, and its documentation")
+	}
+}

@@ -7,7 +7,6 @@ import (
 
 	"github.com/bongsu-io/bongsu/internal/alarm"
 	"github.com/bongsu-io/bongsu/internal/alarm/fields"
-	"github.com/bongsu-io/bongsu/pkg/plaintext"
 )
 
 // Compare returns the change from one state of an object to another as the source yields it,
@@ -32,19 +31,3 @@ func Compare(resource alarm.Resource, kind schema.GroupVersionKind, before, afte
 	c.Manager, _ = writeOf(after, &c, filter, filter)
 	return occurrenceOf(&c, kind, 0, at), changed, nil
 }
-
-// writeOf returns who made a change, and when. Both are zero if they are unknown. object has its
-// managedFields. The filters are those of the former and of the present state.
-func writeOf(object map[string]any, c *alarm.Change, former, present *fields.Filter) (manager string, at time.Time) {
-	if c.Old == nil {
-		manager, at = fields.LastWrite(object)
-	} else {
-		before, after := present.Project(c.Old), former.Project(c.Object)
-		found, _ := fields.Differences(before, after, []fields.Path{{}}, maxDifferences)
-		manager, at = fields.WriteOf(object, found)
-	}
-	return plaintext.Cut(manager, maxWord), at
-}
-
-// maxDifferences limits the fields for which the writer of a change is searched.
-const maxDifferences = 100
