@@ -65,7 +65,8 @@ type eventKey struct {
 }
 
 // Add adds a message, which can be a digest itself.
-func (c *Combiner) Add(m Message) {
+func (c *Combiner) Add(p Part) {
+	m := p.Message
 	if c.messages++; c.messages == 1 {
 		c.digest = m
 	} else {
@@ -254,7 +255,7 @@ const maxLineLength = 500
 func Combine(messages []Message) Message {
 	c := NewCombiner()
 	for i := range messages {
-		c.Add(messages[i])
+		c.Add(Part{Message: messages[i]})
 	}
 	return c.Message()
 }
@@ -370,7 +371,7 @@ func Compose(group Group, parts []Part, count int64) Part {
 	problems, ends := splitEnds(parts)
 	combiner := NewCombiner()
 	for i := range problems {
-		combiner.Add(problems[i].Message)
+		combiner.Add(problems[i])
 	}
 	combiner.partial = combiner.digest.Count < count
 	m := combiner.Message()

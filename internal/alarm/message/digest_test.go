@@ -226,7 +226,7 @@ func TestCombinerKeepsAFloodInLimitedMemory(t *testing.T) {
 	for i := range flood {
 		m := messageOf("a", "BackOff", "Pod", fmt.Sprintf("web-%06d", i), 1, seenLast)
 		m.Events[0].Note = strings.Repeat("n", 1000) + m.Events[0].Regarding.Name
-		c.Add(m)
+		c.Add(Part{Message: m})
 	}
 	if used := int64(heapInUse()) - int64(before); used > limit {
 		t.Errorf("%d messages use %d MiB", flood, used>>20)
@@ -250,7 +250,7 @@ func heapInUse() uint64 {
 func TestCombinerCountsOccurrencesBeyondItsLimits(t *testing.T) {
 	c := NewCombiner()
 	for i := range 3 * maxGroups {
-		c.Add(messageOf("a", fmt.Sprintf("Reason%05d", i), "Pod", "web-0", 1, seenLast))
+		c.Add(Part{Message: messageOf("a", fmt.Sprintf("Reason%05d", i), "Pod", "web-0", 1, seenLast)})
 	}
 	got := c.Message()
 	if lines := strings.Count(got.Text, "\n"); got.Count != 3*maxGroups || !strings.HasSuffix(got.Text, fmt.Sprintf("and %d more", 3*maxGroups-lines)) {

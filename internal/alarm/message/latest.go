@@ -27,7 +27,7 @@ func NewLatest() *Latest { return &Latest{combiner: NewCombiner()} }
 // Add adds a message.
 func (l *Latest) Add(p Part) {
 	l.titlesDiffer = l.titlesDiffer || l.combiner.messages > 0 && p.Title != l.newest.Title || p.Title != uncounted(&p)
-	l.combiner.Add(p.Message)
+	l.combiner.Add(p)
 	l.newest = p
 	l.first = l.first || p.Group != nil && p.Group.First
 }

@@ -61,9 +61,9 @@ type unprepared struct {
 	times int
 }
 
-func (u *unprepared) PrepareBatch(ctx context.Context, receiver string, last int64, key string, body []byte) (*outbox.Attempt, error) {
-	if u.times == 0 {
-		return u.Store.PrepareBatch(ctx, receiver, last, key, body)
+func (u *unprepared) Prepare(ctx context.Context, receiver string, lane int64, entries []int64, key string, body []byte) (*outbox.Attempt, error) {
+	if u.times == 0 || len(entries) == 1 {
+		return u.Store.Prepare(ctx, receiver, lane, entries, key, body)
 	}
 	u.times--
 	time.Sleep(time.Millisecond)

@@ -192,7 +192,7 @@ func TestARejectedDigestIsDroppedWhole(t *testing.T) {
 	})
 }
 
-func TestADigestOfAFloodIsOneBoundedMessage(t *testing.T) {
+func TestTheDigestsOfAFloodAreBounded(t *testing.T) {
 	skipIfShort(t)
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
@@ -219,15 +219,15 @@ func TestADigestOfAFloodIsOneBoundedMessage(t *testing.T) {
 		h.Configure(notify.Receiver{Key: ops, Notifier: n, Limits: []notify.Limit{everySecond}})
 		after(time.Minute)
 		var digest message.Message
-		if attempts := n.all(); len(attempts) != 2 {
-			t.Fatalf("%d messages, want the first and a digest", len(attempts))
+		if attempts := n.all(); len(attempts) != 1+flood/outbox.MaxEntries {
+			t.Fatalf("%d messages, want the first and digests of %d", len(attempts), outbox.MaxEntries)
 		} else if err := json.Unmarshal([]byte(attempts[1].Body), &digest); err != nil {
 			t.Fatal(err)
 		}
-		if digest.Count != flood-1 || len(digest.Events) != message.MaxListedEvents || !digest.Digest {
+		if digest.Count != outbox.MaxEntries || len(digest.Events) != message.MaxListedEvents || !digest.Digest {
 			t.Errorf("a digest of %d with %d events", digest.Count, len(digest.Events))
 		}
-		if want := "19999 × BackOff Pod: "; !strings.HasPrefix(digest.Text, want) {
+		if want := "1000 × BackOff Pod: "; !strings.HasPrefix(digest.Text, want) {
 			t.Errorf("the text is %q, want %q...", digest.Text, want)
 		}
 		h.stop()

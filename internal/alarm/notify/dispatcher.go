@@ -56,7 +56,7 @@ func (o Options) withDefaults() Options {
 // Dispatcher delivers the pending messages of the outbox. Each receiver with pending
 // messages has its own goroutine, which ends when it has nothing left to send.
 type Dispatcher struct {
-	outbox   Outbox
+	outbox   Store
 	observer Observer
 	clock    clock.Clock
 	log      logr.Logger
@@ -89,7 +89,7 @@ type lifetime struct {
 }
 
 // NewDispatcher returns a Dispatcher. It sends nothing before Run.
-func NewDispatcher(outbox Outbox, observer Observer, clk clock.Clock, log logr.Logger, opts Options) *Dispatcher {
+func NewDispatcher(outbox Store, observer Observer, clk clock.Clock, log logr.Logger, opts Options) *Dispatcher {
 	return &Dispatcher{
 		outbox:   outbox,
 		observer: byKey{observer},

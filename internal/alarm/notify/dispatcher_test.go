@@ -468,12 +468,12 @@ type flaky struct {
 	failures int
 }
 
-func (f *flaky) Acknowledge(ctx context.Context, a *outbox.Attempt) (outbox.Counts, error) {
+func (f *flaky) Acknowledge(ctx context.Context, a *outbox.Attempt, o outbox.Outcome) (outbox.Counts, error) {
 	if f.failures > 0 {
 		f.failures--
 		return nil, outbox.ErrFull
 	}
-	return f.Store.Acknowledge(ctx, a)
+	return f.Store.Acknowledge(ctx, a, o)
 }
 
 func TestASentMessageIsNotSentAgainWhileAcknowledgeFails(t *testing.T) {

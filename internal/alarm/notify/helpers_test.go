@@ -83,7 +83,7 @@ type harness struct {
 
 // start runs a Dispatcher on the outbox, with the default options of production. stop
 // ends it and waits for the end. The cleanup calls stop as well.
-func start(t testing.TB, outbox notify.Outbox, opts notify.Options) *harness {
+func start(t testing.TB, outbox notify.Store, opts notify.Options) *harness {
 	t.Helper()
 	recorded := &observer{}
 	h := startWith(t, outbox, recorded, opts)
@@ -92,13 +92,13 @@ func start(t testing.TB, outbox notify.Outbox, opts notify.Options) *harness {
 }
 
 // startWith is start with another Observer.
-func startWith(t testing.TB, outbox notify.Outbox, observer notify.Observer, opts notify.Options) *harness {
+func startWith(t testing.TB, outbox notify.Store, observer notify.Observer, opts notify.Options) *harness {
 	t.Helper()
 	return startAt(t, outbox, clock.RealClock{}, observer, opts)
 }
 
 // startAt is startWith with another clock.
-func startAt(t testing.TB, outbox notify.Outbox, clk clock.Clock, observer notify.Observer, opts notify.Options) *harness {
+func startAt(t testing.TB, outbox notify.Store, clk clock.Clock, observer notify.Observer, opts notify.Options) *harness {
 	t.Helper()
 	h := &harness{}
 	h.Dispatcher = notify.NewDispatcher(outbox, observer, clk, logr.Discard(), opts)

@@ -1,9 +1,6 @@
 package notify
 
 import (
-	"encoding/json"
-	"errors"
-
 	"github.com/bongsu-io/bongsu/internal/alarm/message"
 	"github.com/bongsu-io/bongsu/internal/alarm/outbox"
 )
@@ -16,20 +13,6 @@ type Coalescer interface {
 	// Incident returns what the receiver knows the incident of a message by. It is empty if the
 	// message has an incident of its own.
 	Incident(m *message.Message) string
-}
-
-// maxRepeats limits the messages about one incident that are combined.
-const maxRepeats = 1_000
-
-// incidentDraft is a message under construction that combines those about one incident.
-type incidentDraft struct {
-	incident string
-	// state is that of all messages.
-	state incidentState
-	ids   []int64
-	keys  []string
-	// latest combines the messages.
-	latest *message.Latest
 }
 
 // incidentState is the state of an incident after a message. Messages with different states are
@@ -46,84 +29,42 @@ func stateOf(m *message.Message) incidentState {
 	return incidentState{resolved: m.Group.Resolved, acknowledged: m.Acknowledged != nil, since: m.Group.Since.UnixMicro()}
 }
 
-// nextIncident prepares the oldest message of the main lane together with all that wait about
+// incident combines the oldest message of the main lane with all that wait about
 // the same incident. Messages about others stay pending, also those between them. It returns nil
 // if there is only one message, or if the receiver needs each.
-func (w *worker) nextIncident(c config) (*outbox.Attempt, error) {
+func (w *worker) incident(c config) (*draft, error) {
 	n, ok := c.receiver.Notifier.(Coalescer)
-	limit := min(w.lane.maxDigest(), maxRepeats)
+	limit := w.lane.maxDigest()
 	if !ok || limit < 2 || w.outbox.Backlog(w.queue.key).Entries < 2 {
 		return nil, nil
 	}
-	d, err := w.beginIncident(n)
-	if d == nil || err != nil {
-		return nil, err
-	}
-	for last, more := d.ids[0], true; more; {
-		size := min(pageSize, limit-len(d.ids))
-		entries, err := w.outbox.PendingAbout(w.storage, w.queue.key, d.ids[0], last, size)
-		if err != nil {
-			return nil, err
+	d, of, state := newDraft(true), "", incidentState{}
+	err := w.collect(d, limit, pageSize, w.pendingAbout(d), func(e *outbox.Entry, m *message.Part) (choice, error) {
+		switch {
+		case m == nil, len(d.ids) == 0 && e.ID <= w.lane.single:
+			return choice{}, nil
+		case len(d.ids) == 0:
+			of, state = n.Incident(&m.Message), stateOf(&m.Message)
+			return choice{of != "", of != ""}, nil
+		case n.Incident(&m.Message) != of:
+			return choice{false, true}, nil
+		default:
+			same := stateOf(&m.Message) == state
+			return choice{same, same}, nil
 		}
-		if more = d.addAll(n, entries) && len(entries) == size && len(d.ids) < limit; more {
-			last = entries[size-1].ID
-		}
+	})
+	if err != nil || len(d.ids) < 2 || w.renderAll(c, d) != nil {
+		return nil, err // the first is then sent alone, or dropped
 	}
-	if len(d.ids) < 2 {
-		return nil, nil
-	}
-	m := d.latest.Message()
-	body, err := w.encodeBody(c, &m)
-	if err != nil {
-		return nil, nil // the first is then sent alone, or dropped
-	}
-	a, err := w.outbox.PreparePicked(w.storage, w.queue.key, d.ids, combinedKey("incident", d.keys), body)
-	if errors.Is(err, outbox.ErrNothingPending) || errors.Is(err, outbox.ErrTooManyPrepared) {
-		return nil, nil // one message can still have the space
-	}
-	return a, err
-}
-
-// beginIncident begins with the oldest pending message. It returns nil if that must be sent
-// alone.
-func (w *worker) beginIncident(n Coalescer) (*incidentDraft, error) {
-	head, err := w.outbox.Pending(w.storage, w.queue.key, w.lane.id, 0, 1)
-	if err != nil || len(head) == 0 || head[0].ID <= w.lane.single {
-		return nil, err
-	}
-	var m message.Part
-	if json.Unmarshal(head[0].Payload, &m) != nil {
-		return nil, nil
-	}
-	d := &incidentDraft{incident: n.Incident(&m.Message), state: stateOf(&m.Message), latest: message.NewLatest()}
-	if d.incident == "" {
-		return nil, nil
-	}
-	d.add(&head[0], m)
 	return d, nil
 }
 
-// addAll adds the messages that are about the incident. It returns false if no further one may
-// be added.
-func (d *incidentDraft) addAll(n Coalescer, entries []outbox.Entry) bool {
-	for i := range entries {
-		var m message.Part
-		if json.Unmarshal(entries[i].Payload, &m) != nil {
-			return false
+// pendingAbout reads the oldest entry, and then those with its subject.
+func (w *worker) pendingAbout(d *draft) func(after int64, size int) ([]outbox.Entry, error) {
+	return func(after int64, size int) ([]outbox.Entry, error) {
+		if len(d.ids) == 0 {
+			return w.outbox.Pending(w.storage, outbox.Query{Receiver: w.queue.key, Lane: w.lane.id, Limit: 1})
 		}
-		if n.Incident(&m.Message) != d.incident {
-			continue
-		}
-		if stateOf(&m.Message) != d.state {
-			return false
-		}
-		d.add(&entries[i], m)
+		return w.outbox.Pending(w.storage, outbox.Query{Receiver: w.queue.key, Lane: outbox.MainLane, About: d.ids[0], After: after, Limit: size})
 	}
-	return true
-}
-
-func (d *incidentDraft) add(e *outbox.Entry, m message.Part) {
-	d.ids = append(d.ids, e.ID)
-	d.keys = append(d.keys, e.Key)
-	d.latest.Add(m)
 }

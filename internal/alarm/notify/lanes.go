@@ -48,13 +48,13 @@ func (l *lane) maxDigest() int {
 	if l.id != outbox.MainLane {
 		return 1
 	}
-	return cmp.Or(l.limit, maxDigest)
+	return cmp.Or(l.limit, outbox.MaxEntries)
 }
 
 // failed counts a failed attempt.
-func (l *lane) failed(a *outbox.Attempt) {
-	if l.attempt != a.ID {
-		l.attempt, l.failures, l.alone = a.ID, 0, false
+func (l *lane) failed(r *request) {
+	if l.attempt != r.ID {
+		l.attempt, l.failures, l.alone = r.ID, 0, false
 	}
 	l.failures++
 }
@@ -125,13 +125,13 @@ func (w *worker) accepts() bool {
 }
 
 // laneSucceeded continues the other lanes after the receiver accepted a message.
-func (w *worker) laneSucceeded(a *outbox.Attempt) {
-	if a.Lane == outbox.MainLane && w.lane.limit > 0 {
-		if w.lane.limit *= divisor; w.lane.limit >= maxDigest {
+func (w *worker) laneSucceeded(r *request) {
+	if r.Lane == outbox.MainLane && w.lane.limit > 0 {
+		if w.lane.limit *= divisor; w.lane.limit >= outbox.MaxEntries {
 			w.lane.limit = 0
 		}
 	}
-	if a.Batch {
+	if r.Kind == KindBatch {
 		w.batchSucceeded()
 	}
 	w.lane.failures, w.queue.accepted = 0, w.clock.Now()
@@ -164,12 +164,12 @@ const tooManySetAsideText = "too many messages are set aside, because the receiv
 // failedAside handles a failure of a message that is set aside. It drops the message the second
 // time that it fails alone, if too many others did so once. During an outage, the receiver
 // accepts none, so that none fails alone.
-func (w *worker) failedAside(a *outbox.Attempt) {
-	w.lane.failed(a)
+func (w *worker) failedAside(r *request) {
+	w.lane.failed(r)
 	w.lane.postpone(w.clock.Now())
 	alone := w.queue.accepted.After(w.lane.former)
 	if alone && w.lane.alone && w.countAlone() > maxSetAside {
-		w.result = &result{attempt: a, cause: DropSetAside, text: tooManySetAsideText}
+		w.result = &result{request: r, cause: DropSetAside, text: tooManySetAsideText}
 	}
 	w.lane.alone = w.lane.alone || alone
 	w.countAside()
@@ -177,20 +177,21 @@ func (w *worker) failedAside(a *outbox.Attempt) {
 
 // laneFailed moves a message out of the way of others if it failed for long. A digest is
 // divided instead, because only some of its messages can be the cause. So is a batch, soon.
-func (w *worker) laneFailed(a *outbox.Attempt) error {
-	w.lane.failed(a)
-	if a.Batch && w.lane.failures >= batchAttempts {
-		return w.divide(a)
+func (w *worker) laneFailed(r *request) error {
+	w.lane.failed(r)
+	if r.Kind == KindBatch && w.lane.failures >= batchAttempts {
+		return w.divide(r)
 	}
 	stuck := min(minStuck<<min(w.moved, 10), maxStuck)
-	if w.lane.failures < stuckAttempts || w.clock.Since(a.FirstTried) < stuck {
+	if w.lane.failures < stuckAttempts || w.clock.Since(r.FirstTried) < stuck {
 		return nil
 	}
-	if a.IsDigest() {
-		w.lane.limit = max(1, int(a.Entries)/divisor)
-		return w.outbox.Discard(w.storage, a)
+	if r.Kind == KindDigest {
+		w.lane.limit = max(1, len(r.Entries)/divisor)
+		_, err := w.outbox.Discard(w.storage, r.Attempt)
+		return err
 	}
-	moved, err := w.outbox.SetAside(w.storage, a)
+	moved, err := w.outbox.SetAside(w.storage, r.Attempt)
 	if errors.Is(err, outbox.ErrTooManySetAside) {
 		return nil
 	}
@@ -202,7 +203,7 @@ func (w *worker) laneFailed(a *outbox.Attempt) error {
 		return nil
 	}
 	w.moved++
-	w.queue.lanes[a.Lane] = &lane{id: a.Lane, tried: w.lane.tried, attempt: a.ID, failures: w.lane.failures}
+	w.queue.lanes[r.Lane] = &lane{id: r.Lane, tried: w.lane.tried, attempt: r.ID, failures: w.lane.failures}
 	w.lane.failures = 0
 	w.countAside()
 	return nil
@@ -277,14 +278,14 @@ func (w *worker) dropByUser(c config) (done bool, err error) {
 // dropPrepared drops the prepared message of a lane, or one message of a batch, if a user drops
 // it. found is false otherwise.
 func (w *worker) dropPrepared(lane int64, drop string) (found bool, err error) {
-	a, err := w.outbox.Prepared(w.storage, w.queue.key, lane)
-	if a == nil || err != nil {
+	r, err := w.readPrepared(lane)
+	if r == nil || err != nil {
 		return false, err
 	}
-	if drop != "all" && a.Key != drop {
-		return w.dropFromBatch(a, drop)
+	if drop != "all" && r.Key != drop {
+		return w.dropOne(r, drop)
 	}
-	w.result = &result{attempt: a, cause: DropByUser, text: droppedByUserText}
+	w.result = &result{request: r, cause: DropByUser, text: droppedByUserText}
 	return true, w.acknowledge()
 }
 

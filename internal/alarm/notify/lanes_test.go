@@ -401,11 +401,11 @@ func TestTheOutboxLimitsTheMessagesThatAreSetAside(t *testing.T) {
 		}
 		h.submitAbout(t, store, 0, subjects...)
 		for i := range subjects {
-			head, err := store.Pending(t.Context(), ops, outbox.MainLane, 0, 1)
+			head, err := store.Pending(t.Context(), outbox.Query{Receiver: ops, Lane: outbox.MainLane, Limit: 1})
 			if err != nil {
 				t.Fatal(err)
 			}
-			a, err := store.Prepare(t.Context(), ops, outbox.MainLane, head[0].ID, head[0].Key, nil)
+			a, err := store.Prepare(t.Context(), ops, outbox.MainLane, []int64{head[0].ID}, head[0].Key, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -497,11 +497,11 @@ type noSpace struct {
 	full atomic.Bool
 }
 
-func (s *noSpace) Prepare(ctx context.Context, receiver string, lane, last int64, key string, body []byte) (*outbox.Attempt, error) {
+func (s *noSpace) Prepare(ctx context.Context, receiver string, lane int64, entries []int64, key string, body []byte) (*outbox.Attempt, error) {
 	if s.full.Load() && lane == outbox.MainLane {
 		return nil, outbox.ErrTooManyPrepared
 	}
-	return s.Store.Prepare(ctx, receiver, lane, last, key, body)
+	return s.Store.Prepare(ctx, receiver, lane, entries, key, body)
 }
 
 // Messages that are set aside use the space of prepared messages.

@@ -8,37 +8,51 @@ import (
 	"github.com/bongsu-io/bongsu/internal/alarm/outbox"
 )
 
-// Outbox is the part of [outbox.Store] that the Dispatcher uses. The payload of an
-// entry is a message.Message as JSON.
-type Outbox interface {
-	Backlog(receiver string) outbox.Backlog
-	Head(ctx context.Context, receiver string, lane int64) (*outbox.Head, error)
-	SideLanes(ctx context.Context, receiver string) ([]int64, error)
-	Pending(ctx context.Context, receiver string, lane, after int64, limit int) ([]outbox.Entry, error)
-	Prepared(ctx context.Context, receiver string, lane int64) (*outbox.Attempt, error)
-	PendingAbout(ctx context.Context, receiver string, first, after int64, limit int) ([]outbox.Entry, error)
-	Prepare(ctx context.Context, receiver string, lane, last int64, key string, body []byte) (*outbox.Attempt, error)
-	PreparePicked(ctx context.Context, receiver string, ids []int64, key string, body []byte) (*outbox.Attempt, error)
-	PrepareDigest(ctx context.Context, receiver string, ids []int64, key string, body []byte) (*outbox.Attempt, error)
-	PrepareBatch(ctx context.Context, receiver string, last int64, key string, body []byte) (*outbox.Attempt, error)
-	DropFromBatch(ctx context.Context, a *outbox.Attempt, key string) (outbox.Counts, error)
-	Discard(ctx context.Context, a *outbox.Attempt) error
-	SetAside(ctx context.Context, a *outbox.Attempt) (bool, error)
-	NoteFailure(ctx context.Context, a *outbox.Attempt, f outbox.Failure) error
-	Rejoin(ctx context.Context, receiver string, lane int64) (bool, error)
-	Reference(ctx context.Context, receiver, group string) (string, error)
-	Threads(ctx context.Context, receiver, group string) (int64, error)
-	Acknowledge(ctx context.Context, a *outbox.Attempt) (outbox.Counts, error)
-	DropOlderThan(ctx context.Context, receiver string, lane int64, t time.Time) (outbox.Counts, error)
-	DropReceiver(ctx context.Context, receiver string) (outbox.Counts, error)
-	Repeated(ctx context.Context, receiver string, sent time.Time, limit, size int) ([]outbox.Repeated, error)
-	SetRepeated(ctx context.Context, receiver string, all []outbox.Repeated, sent time.Time) error
-	CaughtUp(t time.Time) bool
-	Waiting(receiver string) int64
-	Receivers() []string
+// Store is the part of [outbox.Store] that the Dispatcher uses.
+type Store interface {
+	Outbox
+	Lanes
+	Threads
+	Repeats
 }
 
-var _ Outbox = (*outbox.Store)(nil)
+// Outbox contains the messages of receivers. The payload of an entry is a message.Part as JSON.
+type Outbox interface {
+	Receivers() []string
+	Backlog(receiver string) outbox.Backlog
+	Head(ctx context.Context, receiver string, lane int64) (*outbox.Head, error)
+	Pending(ctx context.Context, q outbox.Query) ([]outbox.Entry, error)
+	Entries(ctx context.Context, ids []int64) ([]outbox.Entry, error)
+	Prepared(ctx context.Context, receiver string, lane int64) (*outbox.Attempt, error)
+	Prepare(ctx context.Context, receiver string, lane int64, entries []int64, key string, body []byte) (*outbox.Attempt, error)
+	NoteFailure(ctx context.Context, a *outbox.Attempt, f outbox.Failure) error
+	Discard(ctx context.Context, a *outbox.Attempt, drop ...int64) (outbox.Counts, error)
+	Acknowledge(ctx context.Context, a *outbox.Attempt, o outbox.Outcome) (outbox.Counts, error)
+	DropOlderThan(ctx context.Context, receiver string, lane int64, t time.Time) (outbox.Counts, error)
+	DropReceiver(ctx context.Context, receiver string) (outbox.Counts, error)
+}
+
+// Lanes moves messages that are set aside.
+type Lanes interface {
+	SideLanes(ctx context.Context, receiver string) ([]int64, error)
+	SetAside(ctx context.Context, a *outbox.Attempt) (bool, error)
+	Rejoin(ctx context.Context, receiver string, lane int64) (bool, error)
+}
+
+// Threads contains the references of groups: see [Threader].
+type Threads interface {
+	Reference(ctx context.Context, receiver, group string) (string, error)
+	Threads(ctx context.Context, receiver, group string) (int64, error)
+}
+
+// Repeats contains the last messages of open groups: see [Repeater].
+type Repeats interface {
+	CaughtUp(t time.Time) bool
+	Repeated(ctx context.Context, receiver string, sent time.Time, limit, size int) ([]outbox.Repeated, error)
+	SetRepeated(ctx context.Context, receiver string, all []outbox.Repeated, sent time.Time) error
+}
+
+var _ Store = (*outbox.Store)(nil)
 
 // Observer receives the results of deliveries. Many goroutines call it. It must not
 // block.
@@ -87,19 +101,6 @@ const (
 	// KindBatch: one of several messages that one request delivered.
 	KindBatch Kind = "batch"
 )
-
-func kindOf(a *outbox.Attempt) Kind {
-	switch {
-	case a.Batch:
-		return KindBatch
-	case a.Group != "":
-		return KindGroup
-	case a.IsDigest():
-		return KindDigest
-	default:
-		return KindOccurrence
-	}
-}
 
 // DropCause is the reason why occurrences were dropped, as the label of a metric.
 type DropCause string

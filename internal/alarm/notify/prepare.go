@@ -6,19 +6,17 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"hash"
 	"io"
+	"slices"
 
 	"github.com/bongsu-io/bongsu/internal/alarm/message"
 	"github.com/bongsu-io/bongsu/internal/alarm/outbox"
 )
 
 const (
-	// pageSize is the number of entries that are read at once for a digest. It limits
+	// pageSize is the number of entries that are read at once for a message. It limits
 	// the memory.
 	pageSize = 500
-	// maxDigest limits the entries of one digest. The next digest has the rest.
-	maxDigest = 1_000_000
 	// maxSeparate is the maximum backlog at which a Threader gets one message for each
 	// group. Above it, groups are part of digests, which do not continue threads.
 	maxSeparate = 20
@@ -33,65 +31,332 @@ const (
 
 const unreadableText = "the message could not be read or rendered, which is a bug in the operator: see the operator's log"
 
+// request is a prepared message, or a prepared batch of them.
+type request struct {
+	*outbox.Attempt
+	content
+}
+
+// content is stored in the outbox as the body of an attempt.
+type content struct {
+	Kind Kind `json:"kind"`
+	// Format is the format of the Notifier that rendered the messages.
+	Format string `json:"format"`
+	// Messages are in the order of the entries if the Kind is KindBatch. Else it is one.
+	Messages []BatchMessage `json:"messages"`
+	// Groups contains the last state of each group that has a message.
+	Groups []outbox.GroupState `json:"groups,omitempty"`
+}
+
+// BatchMessage is a message as the receiver gets it.
+type BatchMessage struct {
+	// Key is the idempotency key of the message.
+	Key string `json:"key"`
+	// Body is that of Notifier.Render.
+	Body []byte `json:"body"`
+}
+
+// combines reports whether the receiver gets one message for several entries that are not a digest.
+func (r *request) combines() bool {
+	return len(r.Entries) > 1 && r.Kind != KindDigest && r.Kind != KindBatch
+}
+
 // next returns the message of the lane to send: the prepared one, or else the oldest pending
-// one, or a batch. If the rate limit held that back, next returns a digest of all pending
-// messages. It returns nil if nothing is left to send.
-func (w *worker) next(c config, heldBack bool) (*outbox.Attempt, error) {
-	prepared, err := w.outbox.Prepared(w.storage, w.queue.key, w.lane.id)
-	if prepared != nil || err != nil {
-		return prepared, err
+// one, or several of those. If the rate limit held that back, these are a digest. It returns nil
+// if nothing is left to send.
+func (w *worker) next(c config, heldBack bool) (*request, error) {
+	r, err := w.loadPrepared(c)
+	if errors.Is(err, ErrInterrupted) {
+		return nil, nil
+	}
+	if r != nil || err != nil {
+		return r, err
 	}
 	limit := 1
 	if heldBack {
 		limit = w.lane.maxDigest()
-	} else if several, err := w.nextSeveral(c); several != nil || err != nil {
-		return several, err
+	} else if r, err := w.nextSeveral(c); r != nil || err != nil {
+		return r, err
 	}
-	d, err := w.compose(limit, w.newDraft(c.receiver))
-	if err != nil || d.entries == 0 {
+	d, err := w.digest(c, limit)
+	if err != nil || len(d.ids) == 0 {
 		return nil, err
 	}
-	return w.prepare(c, d)
+	return w.prepareOne(c, d)
 }
 
 // nextSeveral prepares the oldest messages that one request can deliver, or that the newest can
-// replace. It returns nil if that is one message.
-func (w *worker) nextSeveral(c config) (*outbox.Attempt, error) {
-	if batch, err := w.nextBatch(c); batch != nil || err != nil {
-		return batch, err
+// replace. It returns nil if that is one message, or if only one message has the space.
+func (w *worker) nextSeveral(c config) (*request, error) {
+	for _, several := range []func(config) (*draft, error){w.batch, w.incident} {
+		d, err := several(c)
+		if err != nil {
+			return nil, err
+		}
+		if d == nil {
+			continue
+		}
+		r, err := w.store(d)
+		if r != nil {
+			return r, nil
+		}
+		d.returnPermissions()
+		if err != nil && !errors.Is(err, outbox.ErrTooManyPrepared) {
+			return nil, err
+		}
 	}
-	return w.nextIncident(c)
+	return nil, nil
 }
 
-// prepare renders and stores the message before it is sent. If rendering fails, it
+// prepareOne renders and stores a message before it is sent. If rendering fails, it
 // drops the message with its entries, because rendering would always fail.
-func (w *worker) prepare(c config, d *draft) (*outbox.Attempt, error) {
-	body, unreadable := w.renderDraft(c, d)
+func (w *worker) prepareOne(c config, d *draft) (*request, error) {
+	unreadable := w.renderAll(c, d)
 	if errors.Is(unreadable, ErrInterrupted) {
 		return nil, nil
 	}
-	a, err := w.store(d, body)
+	r, err := w.store(d)
+	if r == nil || err != nil || unreadable == nil {
+		return r, err
+	}
+	return nil, w.dropUnreadable(r, unreadable)
+}
+
+// dropUnreadable drops a message that cannot be rendered, unless the cause is ErrInterrupted, which it
+// returns.
+func (w *worker) dropUnreadable(r *request, cause error) error {
+	if errors.Is(cause, ErrInterrupted) {
+		return cause
+	}
+	w.log.Error(cause, "A message cannot be rendered and is dropped", "receiver", w.queue.key)
+	w.result = &result{request: r, cause: DropUnreadable, text: unreadableText}
+	return w.acknowledge()
+}
+
+// store stores a message before it is sent. It returns nil if its entries do not exist any more.
+func (w *worker) store(d *draft) (*request, error) {
+	body, err := json.Marshal(d.content)
+	if err != nil {
+		return nil, fmt.Errorf("encode a message: %w", err)
+	}
+	a, err := w.outbox.Prepare(w.storage, w.queue.key, w.lane.id, d.ids, d.key(), body)
 	if errors.Is(err, outbox.ErrNothingPending) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	if unreadable != nil {
-		w.log.Error(unreadable, "A message cannot be rendered and is dropped", "receiver", w.queue.key)
-		w.result = &result{attempt: a, cause: DropUnreadable, text: unreadableText}
-		return nil, w.acknowledge()
-	}
-	return a, nil
+	return &request{a, d.content}, nil
 }
 
-// store stores a message. One that leaves out pending messages of other destinations needs the
-// IDs of its own.
-func (w *worker) store(d *draft, body []byte) (*outbox.Attempt, error) {
-	if d.destination != nil && d.entries > 1 {
-		return w.outbox.PrepareDigest(w.storage, w.queue.key, d.ids, d.key(), body)
+// loadPrepared returns the prepared message of the lane, or nil. If the receiver has another format now,
+// it renders the same entries again. The messages of a batch that it cannot get any more are pending
+// again.
+func (w *worker) loadPrepared(c config) (*request, error) {
+	r, err := w.readPrepared(w.lane.id)
+	if r == nil || err != nil {
+		return nil, err
 	}
-	return w.outbox.Prepare(w.storage, w.queue.key, w.lane.id, d.last, d.key(), body)
+	batcher, ok := c.receiver.Notifier.(Batcher)
+	switch {
+	case r.Format == c.receiver.Notifier.Format() && (r.Kind != KindBatch || ok && len(r.Messages) <= batcher.MaxBatch()):
+		return r, nil
+	case r.Kind == "", r.Kind == KindBatch:
+		_, err := w.outbox.Discard(w.storage, r.Attempt)
+		return nil, err
+	default:
+		return w.renderAgain(c, r)
+	}
+}
+
+// readPrepared returns the prepared message of a lane, or nil. It has no Kind if it cannot be decoded.
+func (w *worker) readPrepared(lane int64) (*request, error) {
+	a, err := w.outbox.Prepared(w.storage, w.queue.key, lane)
+	if a == nil || err != nil {
+		return nil, err
+	}
+	r := &request{Attempt: a}
+	if err := json.Unmarshal(a.Body, &r.content); err != nil {
+		w.log.Error(err, "A prepared message cannot be read, and is prepared again", "receiver", w.queue.key)
+		r.content = content{}
+	}
+	return r, nil
+}
+
+// renderAgain renders a prepared message in another format.
+func (w *worker) renderAgain(c config, r *request) (*request, error) {
+	entries, err := w.outbox.Entries(w.storage, r.Attempt.Entries)
+	if err != nil {
+		return nil, err
+	}
+	d := newDraft(r.combines())
+	for i := range entries {
+		m, _ := decode(&entries[i])
+		d.take(&entries[i], m)
+	}
+	if err := w.renderAll(c, d); err != nil {
+		return nil, w.dropUnreadable(r, err)
+	}
+	return &request{r.Attempt, d.content}, nil
+}
+
+// draft is a message or a batch under construction.
+type draft struct {
+	content
+	ids  []int64
+	keys []string
+	// incident means that the newest message replaces the others. combined has those that can be
+	// read, and readable is their number.
+	incident bool
+	combined combiner
+	readable int
+	// undo returns the permissions of the rate limits that the messages of a batch after the first have.
+	undo []func()
+}
+
+// combiner makes one message of several.
+type combiner interface {
+	Add(message.Part)
+	Message() message.Message
+}
+
+// newDraft returns an empty draft of a digest. If it is about an incident, the newest message replaces
+// the others instead.
+func newDraft(incident bool) *draft {
+	if incident {
+		return &draft{incident: true, combined: message.NewLatest()}
+	}
+	return &draft{combined: message.NewCombiner()}
+}
+
+// take adds an entry. Its message is nil if it cannot be read.
+func (d *draft) take(e *outbox.Entry, m *message.Part) {
+	d.ids, d.keys = append(d.ids, e.ID), append(d.keys, e.Key)
+	if m != nil {
+		d.readable++
+		d.combined.Add(*m)
+	}
+}
+
+// key returns the idempotency key. The key of a single entry is used as it is, so that
+// it stays the same if the operator reads the same Event again. That of several differs by kind.
+func (d *draft) key() string {
+	if len(d.keys) == 1 {
+		return d.keys[0]
+	}
+	sum := sha256.New()
+	_, _ = io.WriteString(sum, string(d.Kind)+"\x00") // a hash never returns an error
+	for _, key := range d.keys {
+		_, _ = io.WriteString(sum, key+"\x00")
+	}
+	return hex.EncodeToString(sum.Sum(nil)[:keyLength])
+}
+
+// keyLength is the number of bytes of a key, as in alarm.Key.
+const keyLength = 16
+
+var errNothingReadable = errors.New("nothing of the message can be read")
+
+// renderAll renders one message for all entries.
+func (w *worker) renderAll(c config, d *draft) error {
+	if d.readable == 0 {
+		return errNothingReadable
+	}
+	m := d.combined.Message()
+	switch {
+	case len(d.ids) > 1 && !d.incident:
+		d.Kind = KindDigest
+	case m.Group != nil:
+		d.Kind, d.Groups = KindGroup, []outbox.GroupState{groupState(c.receiver.Notifier, &m)}
+	default:
+		d.Kind = KindOccurrence
+	}
+	body, err := w.render(c, m)
+	if err != nil {
+		return fmt.Errorf("render a message: %w", err)
+	}
+	d.Format, d.Messages = c.receiver.Notifier.Format(), []BatchMessage{{d.key(), body}}
+	return nil
+}
+
+// groupState returns what the delivery of a message changes in its group.
+func groupState(n Notifier, m *message.Message) outbox.GroupState {
+	s := outbox.GroupState{Resolves: IsResolved(m), Remember: remember(n, m)}
+	if m.Group != nil {
+		s.Group = m.Group.Key
+	}
+	return s
+}
+
+func decode(e *outbox.Entry) (*message.Part, error) {
+	var m message.Part
+	if err := json.Unmarshal(e.Payload, &m); err != nil {
+		return nil, err
+	}
+	return &m, nil
+}
+
+// choice is what happens to an entry that is offered to a draft: whether it is taken, and whether
+// later entries are offered.
+type choice struct{ take, more bool }
+
+// collect offers the entries of pages to a draft, the oldest first, until it has enough. read returns the
+// page after an ID. choose gets the entry and its message, which is nil if it cannot be read.
+func (w *worker) collect(d *draft, limit, page int, read func(after int64, size int) ([]outbox.Entry, error), choose func(*outbox.Entry, *message.Part) (choice, error)) error {
+	for after, searched := int64(0), 0; len(d.ids) < limit && searched < maxSearched; {
+		size := min(page, limit-len(d.ids))
+		entries, err := read(after, size)
+		if err != nil {
+			return err
+		}
+		for i := range entries {
+			m, _ := decode(&entries[i])
+			chosen, err := choose(&entries[i], m)
+			if err != nil {
+				return err
+			}
+			if chosen.take {
+				d.take(&entries[i], m)
+			}
+			if !chosen.more {
+				return nil
+			}
+		}
+		if len(entries) == 0 {
+			return nil
+		}
+		after, searched = entries[len(entries)-1].ID, searched+len(entries)
+	}
+	return nil
+}
+
+// pending reads a page of the lane.
+func (w *worker) pending(after int64, size int) ([]outbox.Entry, error) {
+	return w.outbox.Pending(w.storage, outbox.Query{Receiver: w.queue.key, Lane: w.lane.id, After: after, Limit: size})
+}
+
+// digest combines the oldest pending entries, at most limit, that have the destination of the
+// first one.
+func (w *worker) digest(c config, limit int) (*draft, error) {
+	d, to := newDraft(false), ""
+	separate := w.separator(c.receiver)
+	return d, w.collect(d, limit, pageSize, w.pending, func(e *outbox.Entry, m *message.Part) (choice, error) {
+		if m == nil {
+			w.log.Error(errNothingReadable, "A message in the outbox cannot be read", "receiver", w.queue.key, "entry", e.ID)
+			return choice{true, true}, nil
+		}
+		if destination := c.receiver.Destination; destination != nil {
+			here := destination(&m.Message)
+			if d.readable == 0 {
+				to = here
+			}
+			if here != to {
+				return choice{false, true}, nil
+			}
+		}
+		alone, err := separate(&m.Message)
+		return choice{!alone || len(d.ids) == 0, !alone}, err
+	})
 }
 
 // separator returns which messages are not combined with others. A notice of an acknowledgement
@@ -120,202 +385,27 @@ func (w *worker) separator(r *Receiver) separator {
 // separator reports whether a message is not combined with others.
 type separator func(*message.Message) (bool, error)
 
-// newDraft returns an empty draft.
-func (w *worker) newDraft(r *Receiver) *draft {
-	return &draft{combiner: message.NewCombiner(), keys: sha256.New(), separate: w.separator(r), destination: r.Destination}
+// divide makes the messages of a batch or an incident that failed pending again: only some of
+// them can be the cause. Those of a batch are sent alone. If its size is the cause, the next
+// batches are smaller. After a refusal about an incident, its oldest message is sent alone.
+func (w *worker) divide(r *request) error {
+	w.lane.single = r.Entries[0]
+	if r.Kind == KindBatch {
+		w.lane.single = r.Entries[len(r.Entries)-1]
+		w.lane.batch = max(minBatch, len(r.Entries)/2)
+	}
+	_, err := w.outbox.Discard(w.storage, r.Attempt)
+	return err
 }
 
-// compose combines the oldest pending entries, at most limit, that have the destination of the
-// first one.
-func (w *worker) compose(limit int, d *draft) (*draft, error) {
-	if d.destination != nil {
-		limit = min(limit, maxRepeats)
+// dropOne drops the message with a key of a prepared batch. The other messages are then
+// pending again. found is false if the message is in no batch.
+func (w *worker) dropOne(r *request, key string) (found bool, err error) {
+	i := slices.IndexFunc(r.Messages, func(m BatchMessage) bool { return m.Key == key })
+	if i < 0 || r.Kind != KindBatch {
+		return false, nil
 	}
-	for after, searched := int64(0), 0; d.entries < limit && searched < maxSearched; {
-		size := min(pageSize, limit-d.entries)
-		entries, err := w.outbox.Pending(w.storage, w.queue.key, w.lane.id, after, size)
-		if err != nil {
-			return nil, err
-		}
-		if err := w.addAll(d, entries); err != nil {
-			return nil, err
-		}
-		if len(entries) < size || d.full {
-			break
-		}
-		after = entries[size-1].ID
-		if d.destination != nil {
-			searched += size
-		}
-	}
-	return d, nil
-}
-
-// addAll adds entries to a draft until it is full.
-func (w *worker) addAll(d *draft, entries []outbox.Entry) error {
-	for i := 0; i < len(entries) && !d.full; i++ {
-		unreadable, err := d.add(&entries[i])
-		if err != nil {
-			return err
-		}
-		if unreadable != nil {
-			w.log.Error(unreadable, "A message in the outbox cannot be read", "receiver", w.queue.key)
-		}
-	}
-	return nil
-}
-
-// keyLength is the number of bytes of a key, as in alarm.Key.
-const keyLength = 16
-
-// combinedKey returns the idempotency key of several messages. It differs from that of a digest
-// of the same messages.
-func combinedKey(kind string, keys []string) string {
-	sum := sha256.New()
-	_, _ = io.WriteString(sum, kind+"\x00") // a hash never returns an error
-	for _, key := range keys {
-		_, _ = io.WriteString(sum, key+"\x00")
-	}
-	return hex.EncodeToString(sum.Sum(nil)[:keyLength])
-}
-
-// draft is a message under construction.
-type draft struct {
-	combiner *message.Combiner
-	entries  int
-	readable int
-	// last is the ID of the last entry.
-	last int64
-	// keys is a hash of the keys of all entries. firstKey is the key of the first.
-	keys     hash.Hash
-	firstKey string
-	separate separator
-	// full means that no more entries may be added.
-	full bool
-	// destination is Receiver.Destination, or nil. to is that of the entries, ids are their IDs.
-	destination func(*message.Message) string
-	to          string
-	ids         []int64
-}
-
-// isElsewhere reports whether a message has another destination than the draft. The first message
-// decides that.
-func (d *draft) isElsewhere(m *message.Message) bool {
-	if d.destination == nil {
-		return false
-	}
-	to := d.destination(m)
-	if d.readable == 0 {
-		d.to = to
-	}
-	return to != d.to
-}
-
-// add adds an entry, unless it has another destination. An entry that cannot be read is only
-// counted. err is that of the outbox.
-func (d *draft) add(e *outbox.Entry) (unreadable, err error) {
-	var m message.Message
-	unreadable = json.Unmarshal(e.Payload, &m)
-	if unreadable == nil && d.isElsewhere(&m) {
-		return nil, nil
-	}
-	if unreadable == nil {
-		if d.full, err = d.separate(&m); err != nil || d.full && d.entries > 0 {
-			return nil, err
-		}
-	}
-	if d.entries == 0 {
-		d.firstKey = e.Key
-	}
-	d.entries++
-	d.last = e.ID
-	if d.destination != nil {
-		d.ids = append(d.ids, e.ID)
-	}
-	_, _ = io.WriteString(d.keys, e.Key+"\x00") // a hash never returns an error
-	if unreadable == nil {
-		d.readable++
-		d.combiner.Add(m)
-	}
-	return unreadable, nil
-}
-
-// key returns the idempotency key. The key of a single entry is used as it is, so that
-// it stays the same if the operator reads the same Event again.
-func (d *draft) key() string {
-	if d.entries == 1 {
-		return d.firstKey
-	}
-	return hex.EncodeToString(d.keys.Sum(nil)[:keyLength])
-}
-
-var errNothingReadable = errors.New("nothing of the message can be read")
-
-func (w *worker) renderDraft(c config, d *draft) ([]byte, error) {
-	if d.readable == 0 {
-		return nil, errNothingReadable
-	}
-	m := d.combiner.Message()
-	return w.encodeBody(c, &m)
-}
-
-// preparedBody is stored in the outbox as the body of an attempt.
-type preparedBody struct {
-	// Format is the format of the Notifier that rendered Body.
-	Format string `json:"format"`
-	Body   []byte `json:"body"`
-	// Message is rendered again if the receiver's type changes.
-	Message json.RawMessage `json:"message"`
-	// Resolves is true if the message resolves a group, Digest if it is a digest.
-	Resolves bool `json:"resolves,omitempty"`
-	Digest   bool `json:"digest,omitempty"`
-}
-
-func (w *worker) encodeBody(c config, m *message.Message) ([]byte, error) {
-	body, err := w.render(c, *m)
-	if err != nil {
-		return nil, fmt.Errorf("render a message: %w", err)
-	}
-	message, err := message.Encode(*m)
-	if err != nil {
-		return nil, fmt.Errorf("encode a message: %w", err)
-	}
-	return json.Marshal(preparedBody{
-		Format: c.receiver.Notifier.Format(), Body: body, Message: message, Resolves: m.Group != nil && m.Group.Resolved, Digest: m.Digest,
-	})
-}
-
-// remember returns what is stored of the message to send it again, or nil.
-func (b *preparedBody) remember(n Notifier) []byte {
-	var m message.Message
-	if _, ok := n.(Repeater); !ok || json.Unmarshal(b.Message, &m) != nil {
-		return nil
-	}
-	return remember(n, &m)
-}
-
-func loadBody(a *outbox.Attempt) (*preparedBody, error) {
-	var b preparedBody
-	if err := json.Unmarshal(a.Body, &b); err != nil {
-		return nil, fmt.Errorf("decode a prepared message: %w", err)
-	}
-	return &b, nil
-}
-
-// bodyFor returns the stored body if the receiver has the same format. Otherwise it renders the
-// message again. Rendering always has the same result, so retries stay identical.
-func (w *worker) bodyFor(c config, b *preparedBody) ([]byte, error) {
-	if b.Format == c.receiver.Notifier.Format() {
-		return b.Body, nil
-	}
-	var m message.Message
-	if err := json.Unmarshal(b.Message, &m); err != nil {
-		return nil, fmt.Errorf("decode a message: %w", err)
-	}
-	done, ok := w.mayRender(c)
-	if !ok {
-		return nil, ErrInterrupted
-	}
-	defer done()
-	return w.render(c, m)
+	counts, err := w.outbox.Discard(w.storage, r.Attempt, r.Entries[i])
+	w.dropped(counts, DropByUser, droppedByUserText)
+	return true, err
 }

@@ -10,7 +10,7 @@ import (
 
 // result is the final result of a message: delivered or dropped.
 type result struct {
-	attempt *outbox.Attempt
+	request *request
 	// at is when the receiver accepted a delivered message.
 	at time.Time
 	// cause is empty if the message was delivered.
@@ -21,56 +21,51 @@ type result struct {
 }
 
 func (r *result) delivery() Delivery {
-	d := Delivery{Kind: kindOf(r.attempt), Messages: 1, Latency: max(r.at.Sub(r.attempt.Oldest), 0)}
-	if r.attempt.Batch {
-		d.Messages = r.attempt.Entries
+	d := Delivery{Kind: r.request.Kind, Messages: 1, Latency: max(r.at.Sub(r.request.Oldest), 0)}
+	if d.Kind == KindBatch {
+		d.Messages = int64(len(r.request.Messages))
 	}
 	return d
 }
 
+// outcome returns what the outbox stores of the result.
+func (r *result) outcome() outbox.Outcome {
+	o := outbox.Outcome{GivenUp: r.cause != "", KeepEntries: r.request.Kind == KindDigest}
+	if !o.GivenUp {
+		o.Groups = r.request.Groups
+	}
+	return o
+}
+
 // send makes one attempt and handles its result. It returns how long to pause. Errors are
 // those of the outbox.
-func (w *worker) send(c config, a *outbox.Attempt) (pause time.Duration, err error) {
-	if a.Batch {
-		return w.sendBatch(c, a)
-	}
-	prepared, body, err := w.bodyOf(c, a)
-	if errors.Is(err, ErrInterrupted) {
-		return 0, nil
-	}
-	if err != nil {
-		w.log.Error(err, "A prepared message cannot be read", "receiver", w.queue.key)
-		w.result = &result{attempt: a, cause: DropUnreadable, text: unreadableText}
-		return 0, nil
-	}
-	a.Digest = prepared.Digest
-	post, err := w.senderFor(c.receiver.Notifier, a)
+func (w *worker) send(c config, r *request) (pause time.Duration, err error) {
+	post, err := w.senderFor(c.receiver.Notifier, r)
 	if err != nil {
 		return 0, err
 	}
 	ctx, cancel := w.requestContext(c)
 	defer cancel()
-	w.queue.repeats.await(ctx, a.Group)
-	sent, err := post(ctx, a.Key, body)
-	if err == nil {
-		if len(sent.Reference) <= MaxReference {
-			a.Reference = sent.Reference
-		}
-		a.Resolves, a.Remember = prepared.Resolves, prepared.remember(c.receiver.Notifier)
+	for _, g := range r.Groups {
+		w.queue.repeats.await(ctx, g.Group)
 	}
-	return w.handle(c, a, sent.Lost, err)
+	sent, err := post(ctx)
+	if err == nil && r.Kind == KindGroup && len(sent.Reference) <= MaxReference {
+		r.Groups[0].Reference = sent.Reference
+	}
+	return w.handle(c, r, sent.Lost, err)
 }
 
 // handle handles the result of an attempt. lost is Threaded.Lost.
-func (w *worker) handle(c config, a *outbox.Attempt, lost string, err error) (pause time.Duration, _ error) {
+func (w *worker) handle(c config, r *request, lost string, err error) (pause time.Duration, _ error) {
 	switch {
 	case err == nil:
-		w.result = &result{attempt: a, at: w.clock.Now(), lost: lost}
-		w.succeeded(c, a)
+		w.result = &result{request: r, at: w.clock.Now(), lost: lost}
+		w.succeeded(c, r)
 	case w.interrupted(err):
 		w.log.V(1).Info("Request ended by the shutdown or a change", "receiver", w.queue.key)
 	default:
-		return w.failed(c, a, asSendError(err))
+		return w.failed(c, r, asSendError(err))
 	}
 	return 0, nil
 }
@@ -80,40 +75,34 @@ func (w *worker) interrupted(err error) bool {
 	return err != nil && (w.requests.Err() != nil || errors.Is(err, ErrInterrupted))
 }
 
-// sender sends the body of a message with its key.
-type sender func(ctx context.Context, key string, body []byte) (Threaded, error)
+// sender makes one attempt to send a message or a batch.
+type sender func(ctx context.Context) (Threaded, error)
 
 // senderFor returns the function that sends a message. It continues the message's
 // group if the Notifier supports this.
-func (w *worker) senderFor(n Notifier, a *outbox.Attempt) (sender, error) {
-	alone := func(ctx context.Context, key string, body []byte) (Threaded, error) {
-		return Threaded{}, n.Send(ctx, key, body)
-	}
+func (w *worker) senderFor(n Notifier, r *request) (sender, error) {
+	body := r.Messages[0].Body
+	alone := func(ctx context.Context) (Threaded, error) { return Threaded{}, n.Send(ctx, r.Key, body) }
 	threader, threads := n.(Threader)
-	if !threads || a.Group == "" {
+	switch {
+	case r.Kind == KindBatch:
+		return func(ctx context.Context) (Threaded, error) {
+			return Threaded{}, n.(Batcher).SendBatch(ctx, r.Key, r.Messages)
+		}, nil
+	case !threads || r.Kind != KindGroup:
 		return alone, nil
 	}
-	reference, err := w.outbox.Reference(w.storage, a.Receiver, a.Group)
+	group := r.Groups[0].Group
+	reference, err := w.outbox.Reference(w.storage, r.Receiver, group)
 	if err != nil {
 		return nil, err
 	}
 	if reference == "" {
-		if open, err := w.outbox.Threads(w.storage, a.Receiver, a.Group); err != nil || open >= maxThreads {
+		if open, err := w.outbox.Threads(w.storage, r.Receiver, group); err != nil || open >= maxThreads {
 			return alone, err
 		}
 	}
-	return func(ctx context.Context, key string, body []byte) (Threaded, error) {
-		return threader.SendInGroup(ctx, key, body, reference)
-	}, nil
-}
-
-func (w *worker) bodyOf(c config, a *outbox.Attempt) (*preparedBody, []byte, error) {
-	b, err := loadBody(a)
-	if err != nil {
-		return nil, nil, err
-	}
-	body, err := w.bodyFor(c, b)
-	return b, body, err
+	return func(ctx context.Context) (Threaded, error) { return threader.SendInGroup(ctx, r.Key, body, reference) }, nil
 }
 
 // acknowledge stores the result of the last message in the outbox and then notifies
@@ -122,8 +111,7 @@ func (w *worker) acknowledge() error {
 	if w.result == nil {
 		return nil
 	}
-	w.result.attempt.GivenUp = w.result.cause != ""
-	counts, err := w.outbox.Acknowledge(w.storage, w.result.attempt)
+	counts, err := w.outbox.Acknowledge(w.storage, w.result.request.Attempt, w.result.outcome())
 	if err != nil {
 		return err
 	}
@@ -138,12 +126,12 @@ func (w *worker) acknowledge() error {
 	if done.lost != "" {
 		w.observer.ThreadLost(w.queue.key, done.lost)
 	}
-	return w.rejoin(done.attempt.Lane)
+	return w.rejoin(done.request.Lane)
 }
 
-func (w *worker) succeeded(c config, a *outbox.Attempt) {
+func (w *worker) succeeded(c config, r *request) {
 	w.backoff.reset()
-	w.laneSucceeded(a)
+	w.laneSucceeded(r)
 	w.mu.Lock()
 	recovered := w.queue.failing
 	w.queue.failing = false
@@ -159,14 +147,14 @@ func (w *worker) succeeded(c config, a *outbox.Attempt) {
 }
 
 // failed handles a failed attempt, and returns how long to pause.
-func (w *worker) failed(c config, a *outbox.Attempt, e *SendError) (pause time.Duration, err error) {
-	if e.Class == Reject && (a.Batch || len(a.Picked) > 0 && !a.Digest) {
-		w.observer.BatchRefused(w.queue.key, a.Entries, e)
-		return 0, w.divide(a)
+func (w *worker) failed(c config, r *request, e *SendError) (pause time.Duration, err error) {
+	if e.Class == Reject && (r.Kind == KindBatch || r.combines()) {
+		w.observer.BatchRefused(w.queue.key, int64(len(r.Entries)), e)
+		return 0, w.divide(r)
 	}
-	if e.Class != Reject && a.Lane != outbox.MainLane {
-		if w.failedAside(a); w.accepts() {
-			w.noteFailure(a, e, w.lane.next)
+	if e.Class != Reject && r.Lane != outbox.MainLane {
+		if w.failedAside(r); w.accepts() {
+			w.noteFailure(r, e, w.lane.next)
 			return 0, nil
 		}
 	}
@@ -177,22 +165,22 @@ func (w *worker) failed(c config, a *outbox.Attempt, e *SendError) (pause time.D
 		pause = w.backoff.afterFailure(e, minParked, maxParked)
 	default:
 		w.backoff.reset()
-		w.result = &result{attempt: a, cause: DropRejected, text: e.Explain()}
+		w.result = &result{request: r, cause: DropRejected, text: e.Explain()}
 	}
 	w.recordFailure(c, e, pause)
-	w.noteFailure(a, e, latest(w.clock.Now().Add(pause), w.lane.next))
-	if e.Class != Reject && a.Lane == outbox.MainLane {
-		err = w.laneFailed(a)
+	w.noteFailure(r, e, latest(w.clock.Now().Add(pause), w.lane.next))
+	if e.Class != Reject && r.Lane == outbox.MainLane {
+		err = w.laneFailed(r)
 	}
 	return pause, err
 }
 
 // noteFailure stores a failure for `bongsu-operator pending`, unless the message is dropped.
-func (w *worker) noteFailure(a *outbox.Attempt, e *SendError, next time.Time) {
+func (w *worker) noteFailure(r *request, e *SendError, next time.Time) {
 	if w.result != nil {
 		return
 	}
-	if err := w.outbox.NoteFailure(w.storage, a, outbox.Failure{Error: e.Text, Next: next}); err != nil {
+	if err := w.outbox.NoteFailure(w.storage, r.Attempt, outbox.Failure{Error: e.Text, Next: next}); err != nil {
 		w.log.V(1).Info("The failure of a message could not be stored", "receiver", w.queue.key, "error", err.Error())
 	}
 }

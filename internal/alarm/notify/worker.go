@@ -130,13 +130,13 @@ func (w *worker) attempt(c config, heldBack bool) (time.Duration, error) {
 	if !ok {
 		return 0, nil
 	}
-	a, err := w.next(c, heldBack)
+	r, err := w.next(c, heldBack)
 	done()
-	if err = w.noteSpace(err); err != nil || a == nil {
+	if err = w.noteSpace(err); err != nil || r == nil {
 		return 0, err
 	}
 	w.permission = nil
-	return w.send(c, a)
+	return w.send(c, r)
 }
 
 func (w *worker) config() config {
@@ -215,7 +215,7 @@ func (w *worker) expire(lane int64) (waiting bool, err error) {
 	if err != nil || head == nil {
 		return false, err
 	}
-	if !head.Newest.Before(before) || w.clock.Since(w.began) < min(afterStart, w.opts.MaxAge) {
+	if !head.Oldest.Before(before) || w.clock.Since(w.began) < min(afterStart, w.opts.MaxAge) {
 		return true, nil
 	}
 	if head.Prepared {
@@ -232,17 +232,18 @@ func (w *worker) expire(lane int64) (waiting bool, err error) {
 	return head != nil, err
 }
 
-// expirePrepared drops the prepared message of a lane. It divides a batch or an incident instead,
-// because its newer messages are not too old. done is false if there is none.
+// expirePrepared drops the prepared message of a lane. If it has several entries, these are pending
+// again instead, because the newer ones are not too old. done is false if there is none.
 func (w *worker) expirePrepared(lane int64) (done bool, err error) {
 	prepared, err := w.outbox.Prepared(w.storage, w.queue.key, lane)
 	switch {
 	case prepared == nil || err != nil:
 		return false, err
-	case prepared.Batch, len(prepared.Picked) > 0:
-		return true, w.outbox.Discard(w.storage, prepared)
+	case len(prepared.Entries) > 1:
+		_, err := w.outbox.Discard(w.storage, prepared)
+		return true, err
 	}
-	w.result = &result{attempt: prepared, cause: DropExpired, text: w.expiredText()}
+	w.result = &result{request: &request{Attempt: prepared}, cause: DropExpired, text: w.expiredText()}
 	return true, w.acknowledge()
 }
 

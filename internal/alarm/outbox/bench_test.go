@@ -63,15 +63,15 @@ func BenchmarkDeliver(b *testing.B) {
 // deliver prepares and acknowledges all pending entries of a receiver as one message.
 func deliver(s *Store, receiver string) error {
 	ctx := context.Background()
-	pending, err := s.Pending(ctx, receiver, MainLane, 0, 10)
+	pending, err := s.Pending(ctx, Query{Receiver: receiver, Lane: MainLane, Limit: 10})
 	if err != nil {
 		return err
 	}
-	a, err := s.Prepare(ctx, receiver, MainLane, pending[len(pending)-1].ID, pending[0].Key, payload)
+	a, err := s.Prepare(ctx, receiver, MainLane, idsOf(pending), pending[0].Key, payload)
 	if err != nil {
 		return err
 	}
-	_, err = s.Acknowledge(ctx, a)
+	_, err = s.Acknowledge(ctx, a, Outcome{})
 	return err
 }
 
@@ -83,7 +83,7 @@ func BenchmarkEachCount(b *testing.B) {
 	}
 }
 
-// BenchmarkDigest prepares and acknowledges 100,000 entries as one message.
+// BenchmarkDigest prepares and acknowledges 100,000 entries, in digests of the maximum size.
 func BenchmarkDigest(b *testing.B) {
 	ctx, s := context.Background(), open(b, b.TempDir())
 	for i := 0; b.Loop(); i++ {
@@ -91,10 +91,14 @@ func BenchmarkDigest(b *testing.B) {
 		from := i*100_000 + 1
 		must(b, s.Commit(ctx, Change{Events: &EventStep{Position: uint64(from + 99_999)}, Entries: entries("r", from, 100_000)}))
 		b.StartTimer()
-		a, err := s.Prepare(ctx, "r", MainLane, 100_000*int64(i+1), "digest", nil)
-		must(b, err)
-		_, err = s.Acknowledge(ctx, a)
-		must(b, err)
+		for range 100_000 / MaxEntries {
+			pending, err := s.Pending(ctx, Query{Receiver: "r", Lane: MainLane, Limit: MaxEntries})
+			must(b, err)
+			a, err := s.Prepare(ctx, "r", MainLane, idsOf(pending), "digest", nil)
+			must(b, err)
+			_, err = s.Acknowledge(ctx, a, Outcome{KeepEntries: true})
+			must(b, err)
+		}
 	}
 }
 

@@ -137,18 +137,18 @@ func TestAFullOutboxStillSendsAndAcknowledges(t *testing.T) {
 		t.Errorf("nothing is due: %v", err)
 	}
 	for range 3 { // the bodies need space, too
-		pending, err := s.Pending(ctx, victim, MainLane, 0, 1)
+		pending, err := s.Pending(ctx, Query{Receiver: victim, Lane: MainLane, Limit: 1})
 		must(t, err)
-		a, err := s.Prepare(ctx, victim, MainLane, pending[0].ID, pending[0].Key, bytes.Repeat([]byte("b"), 60_000))
+		a, err := s.Prepare(ctx, victim, MainLane, []int64{pending[0].ID}, pending[0].Key, bytes.Repeat([]byte("b"), 60_000))
 		must(t, err)
 		for r := range 2 {
 			_ = prepare(t, s, fmt.Sprint("r", r), 1)
 			prepared, err := s.Prepared(ctx, fmt.Sprint("r", r), MainLane)
 			must(t, err)
-			_, err = s.Acknowledge(ctx, prepared)
+			_, err = s.Acknowledge(ctx, prepared, Outcome{})
 			must(t, err)
 		}
-		_, err = s.Acknowledge(ctx, a)
+		_, err = s.Acknowledge(ctx, a, Outcome{})
 		must(t, err)
 	}
 	must(t, s.Close())
@@ -295,10 +295,10 @@ func TestBytesOfGroupsAndWindowsAreNotUnderestimated(t *testing.T) {
 				batch.Windows = []Window{{ID: id, Alarm: alarm, Budget: budget, Until: newest, State: make([]byte, tc.state)}}
 				must(t, s.Commit(ctx, batch))
 				for i := range batch.Entries {
-					a := &Attempt{Receiver: batch.Entries[i].Receiver, Group: id, Reference: strings.Repeat("m", tc.reference)}
-					must(t, s.write(ctx, "store a reference", func(ctx context.Context, tx *tx) error { return tx.putReference(ctx, a) }))
+					receiver, state := batch.Entries[i].Receiver, GroupState{Group: id, Reference: strings.Repeat("m", tc.reference)}
+					must(t, s.write(ctx, "store a reference", func(ctx context.Context, tx *tx) error { return tx.putReference(ctx, receiver, state) }))
 					must(t, s.write(ctx, "store a message", func(ctx context.Context, tx *tx) error {
-						return tx.remember(ctx, a.Receiver, id, make([]byte, tc.message), day)
+						return tx.remember(ctx, receiver, id, make([]byte, tc.message), day)
 					}))
 				}
 			}

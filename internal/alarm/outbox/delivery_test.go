@@ -16,7 +16,7 @@ func TestAPreparedMessageIsTheSameAfterARestart(t *testing.T) {
 	s := open(t, dir, WithClock(testingclock.NewFakePassiveClock(day)))
 	commit(t, s, "r", 1, 5)
 	want := prepare(t, s, "r", 3)
-	if want.Entries != 3 || want.Count != 3 || want.Oldest != day || want.FirstTried != day {
+	if len(want.Entries) != 3 || want.Count != 3 || want.Oldest != day || want.FirstTried != day {
 		t.Errorf("got %+v, want 3 entries, 3 occurrences, both times %v", want, day)
 	}
 	must(t, s.Close())
@@ -35,14 +35,14 @@ func TestPreparedEntriesAreNotPending(t *testing.T) {
 	if diff := cmp.Diff([]uint64{3, 4}, pending(t, s, "r")); diff != "" {
 		t.Error(diff)
 	}
-	if _, err := s.Prepare(ctx, "r", MainLane, 4, "second", nil); !errors.Is(err, ErrUnacknowledged) {
+	if _, err := s.Prepare(ctx, "r", MainLane, []int64{4}, "second", nil); !errors.Is(err, ErrUnacknowledged) {
 		t.Errorf("a second attempt: got %v, want ErrFrozen", err)
 	}
 }
 
 func TestPrepareWithoutEntriesFails(t *testing.T) {
 	s := open(t, t.TempDir())
-	if _, err := s.Prepare(context.Background(), "r", MainLane, 4, "key", nil); !errors.Is(err, ErrNothingPending) {
+	if _, err := s.Prepare(context.Background(), "r", MainLane, []int64{4}, "key", nil); !errors.Is(err, ErrNothingPending) {
 		t.Errorf("got %v, want ErrNothingPending", err)
 	}
 }
@@ -56,7 +56,7 @@ func TestAcknowledgeRemovesOnlyTheEntriesOfTheMessage(t *testing.T) {
 	commit(t, s, "r", 4, 1)
 	commit(t, s, "other", 5, 1)
 
-	counts, err := s.Acknowledge(ctx, a)
+	counts, err := s.Acknowledge(ctx, a, Outcome{})
 	must(t, err)
 	if diff := cmp.Diff(Counts{"Alarm/shop/other": 7, "Alarm/shop/rollouts": 2}, counts); diff != "" {
 		t.Error(diff)
@@ -66,7 +66,7 @@ func TestAcknowledgeRemovesOnlyTheEntriesOfTheMessage(t *testing.T) {
 		t.Error(diff)
 	}
 
-	counts, err = s.Acknowledge(ctx, a)
+	counts, err = s.Acknowledge(ctx, a, Outcome{})
 	must(t, err)
 	if diff := cmp.Diff(Counts{}, counts); diff != "" {
 		t.Errorf("acknowledged twice: %s", diff)
@@ -76,43 +76,38 @@ func TestAcknowledgeRemovesOnlyTheEntriesOfTheMessage(t *testing.T) {
 	}
 }
 
-func TestAcknowledgeRemovesALargeDigestCompletely(t *testing.T) {
+func TestAMessageHasALimitOfEntries(t *testing.T) {
 	ctx, s := context.Background(), open(t, t.TempDir())
-	commit(t, s, "r", 1, 3*chunk+1)
-	counts, err := s.Acknowledge(ctx, prepare(t, s, "r", 3*chunk))
+	commit(t, s, "r", 1, MaxEntries+1)
+	all, err := s.Pending(ctx, Query{Receiver: "r", Lane: MainLane, Limit: MaxEntries + 1})
 	must(t, err)
-	if diff := cmp.Diff(Counts{"Alarm/shop/rollouts": 3 * chunk}, counts); diff != "" {
+	if a, err := s.Prepare(ctx, "r", MainLane, idsOf(all), "key", nil); a != nil || err == nil {
+		t.Errorf("prepared %d entries", len(all))
+	}
+	counts, err := s.Acknowledge(ctx, prepare(t, s, "r", MaxEntries), Outcome{})
+	must(t, err)
+	if diff := cmp.Diff(Counts{"Alarm/shop/rollouts": MaxEntries}, counts); diff != "" {
 		t.Error(diff)
 	}
-	if diff := cmp.Diff([]uint64{3*chunk + 1}, pending(t, s, "r")); diff != "" {
+	if diff := cmp.Diff([]uint64{MaxEntries + 1}, pending(t, s, "r")); diff != "" {
 		t.Error(diff)
 	}
-	prepare(t, s, "r", 1)
 }
 
-// A crash between two chunks leaves a part of a delivered message.
-func TestAMessageIsNotSentAgainAfterACrashInAcknowledge(t *testing.T) {
+func TestAnAcknowledgedMessageIsNotSentAgainAfterACrash(t *testing.T) {
 	ctx, dir := context.Background(), t.TempDir()
 	s := open(t, dir)
-	commit(t, s, "r", 1, 2*chunk)
-	a := prepare(t, s, "r", 2*chunk-1)
-	must(t, s.write(ctx, "acknowledge the first chunk", func(ctx context.Context, tx *tx) error {
-		_, _, err := tx.acknowledge(ctx, a, time.Time{}, time.Time{})
-		return err
-	}))
+	commit(t, s, "r", 1, 4)
+	_, err := s.Acknowledge(ctx, prepare(t, s, "r", 3), Outcome{})
+	must(t, err)
+	must(t, s.Close())
+	s = open(t, dir)
 	if got, err := s.Prepared(ctx, "r", MainLane); got != nil || err != nil {
 		t.Errorf("prepared: got %v, %v, want none", got, err)
 	}
-	if diff := cmp.Diff([]uint64{2 * chunk}, pending(t, s, "r")); diff != "" {
+	if diff := cmp.Diff([]uint64{4}, pending(t, s, "r")); diff != "" {
 		t.Error(diff)
 	}
-	must(t, s.Close())
-
-	s = open(t, dir)
-	if got := s.Backlog("r"); got != (Backlog{Entries: 1, Lowest: 2 * chunk}) {
-		t.Errorf("after opening again: got %+v, want the one entry that was not prepared", got)
-	}
-	prepare(t, s, "r", 1)
 }
 
 func TestEntriesOfADigestCanBeInspected(t *testing.T) {
@@ -122,9 +117,9 @@ func TestEntriesOfADigestCanBeInspected(t *testing.T) {
 	commit(t, s, "r", 1, 4)
 	digest := prepare(t, s, "r", 3)
 	clk.SetTime(day.Add(time.Minute))
-	_, err := s.Acknowledge(ctx, digest)
+	_, err := s.Acknowledge(ctx, digest, Outcome{KeepEntries: true})
 	must(t, err)
-	_, err = s.Acknowledge(ctx, prepare(t, s, "r", 1))
+	_, err = s.Acknowledge(ctx, prepare(t, s, "r", 1), Outcome{})
 	must(t, err)
 
 	got := inspectReceiver(t, dir, "r", 0)
@@ -153,9 +148,7 @@ func TestInspectShowsThatADigestWasGivenUp(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)
 	commit(t, s, "r", 1, 2)
-	a := prepare(t, s, "r", 2)
-	a.GivenUp = true
-	_, err := s.Acknowledge(context.Background(), a)
+	_, err := s.Acknowledge(context.Background(), prepare(t, s, "r", 2), Outcome{GivenUp: true, KeepEntries: true})
 	must(t, err)
 	got := inspectReceiver(t, dir, "r", 0)
 	if len(got.Digested) != 2 || got.Digested[0].Delivered {
@@ -171,8 +164,10 @@ func TestEntriesOfDigestsAreKeptUpToALimit(t *testing.T) {
 	settle := func(receiver string, from, n int) {
 		t.Helper()
 		commit(t, s, receiver, from, n)
-		_, err := s.Acknowledge(ctx, prepare(t, s, receiver, n))
-		must(t, err)
+		for ; n > 0; n -= MaxEntries {
+			_, err := s.Acknowledge(ctx, prepare(t, s, receiver, min(n, MaxEntries)), Outcome{KeepEntries: true})
+			must(t, err)
+		}
 	}
 	settle("r", 1, 2*chunk+500)
 	got := inspectReceiver(t, dir, "r", 0).Digested
@@ -201,28 +196,5 @@ func TestEntriesOfDigestsAreKeptUpToALimit(t *testing.T) {
 	}
 	if all == 0 || all > maxDigestedAll {
 		t.Errorf("%d are kept of all receivers", all)
-	}
-}
-
-// The next start continues the removal.
-func TestEntriesOfADigestAreKeptAfterACrashInAcknowledge(t *testing.T) {
-	ctx, dir := context.Background(), t.TempDir()
-	clk := WithClock(testingclock.NewFakePassiveClock(day))
-	s := open(t, dir, clk)
-	commit(t, s, "r", 1, chunk+10)
-	a := prepare(t, s, "r", chunk+10)
-	a.GivenUp = true
-	must(t, s.write(ctx, "acknowledge a part", func(ctx context.Context, tx *tx) error {
-		_, _, err := tx.acknowledge(ctx, a, day, day)
-		return err
-	}))
-	if got := inspectReceiver(t, dir, "r", 0); got.Entries != 0 {
-		t.Errorf("%d acknowledged entries are shown as waiting", got.Entries)
-	}
-	must(t, s.Close())
-	must(t, open(t, dir, clk).Close())
-	got := inspectReceiver(t, dir, "r", 0).Digested
-	if len(got) != maxDigested || got[0].ID != chunk+10 || got[0].Delivered || got[maxDigested-1].Delivered {
-		t.Errorf("kept %d, %+v the newest", len(got), got[0].EndedAt)
 	}
 }

@@ -4,8 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"fmt"
-	"math"
 	"time"
 
 	"github.com/bongsu-io/bongsu/internal/alarm"
@@ -47,11 +45,13 @@ const selectEntries = `
 	SELECT entry.id, receiver, alarm, key, position, count, created_at, coalesce(data, x''), group_id
 	FROM entry LEFT JOIN content ON content.id = entry.content `
 
+// unprepared is the condition for the entries of a receiver (?1) that are in no prepared message.
+const unprepared = `entry.id NOT IN (SELECT value FROM attempt, json_each(attempt.entries) WHERE attempt.receiver = ?1)`
+
 // selectPending selects from a lane: ?4.
 func selectPending(lane int64) string {
 	return selectEntries + `
-	WHERE receiver = ?1 AND ` + inLane(lane, "?4") + ` AND entry.id > max(?2, coalesce((SELECT last FROM attempt WHERE receiver = ?1 AND lane = ?4), 0))
-	ORDER BY entry.id LIMIT ?3`
+	WHERE receiver = ?1 AND ` + inLane(lane, "?4") + ` AND entry.id > ?2 AND ` + unprepared + ` ORDER BY entry.id LIMIT ?3`
 }
 
 const selectOldest = `SELECT created_at FROM entry ORDER BY id LIMIT 1`
@@ -64,13 +64,27 @@ func (s *Store) Oldest(ctx context.Context) (since time.Time, err error) {
 	return since, s.read("read the oldest entry", err)
 }
 
-// Pending returns the oldest entries of a lane that are not prepared: at most limit entries
-// with an ID above after, oldest first.
-func (s *Store) Pending(ctx context.Context, receiver string, lane, after int64, limit int) ([]Entry, error) {
-	return s.entries(ctx, selectPending(lane), receiver, after, limit, lane)
+// Query selects pending entries of a lane.
+type Query struct {
+	Receiver string
+	Lane     int64
+	// After is an ID, 0 for the first entries. Limit is the maximum number.
+	After int64
+	Limit int
+	// About is the ID of the oldest pending entry of the main lane: only entries with its subject are
+	// returned. They are searched among the next 5,000. If it is 0, all are returned.
+	About int64
 }
 
-// aboutWindow is the number of entries that PendingAbout searches, which limits its time.
+// Pending returns entries that are not prepared, the oldest first.
+func (s *Store) Pending(ctx context.Context, q Query) ([]Entry, error) {
+	if q.About > 0 {
+		return s.entries(ctx, selectPendingAbout, q.Receiver, q.After, q.Limit, q.About, aboutWindow)
+	}
+	return s.entries(ctx, selectPending(q.Lane), q.Receiver, q.After, q.Limit, q.Lane)
+}
+
+// aboutWindow is the number of entries that a Query with About searches, which limits its time.
 const aboutWindow = 5_000
 
 // selectPendingAbout selects the entries with the subject of an entry: ?4. Only entry_by_age is
@@ -82,11 +96,12 @@ const (
 		WHERE id > ?2 AND subject = (SELECT subject FROM entry WHERE id = ?4)`
 )
 
-// PendingAbout is Pending for entries of the main lane with the subject of the entry first, the
-// oldest pending one. It finds those among the next 5,000 entries.
-func (s *Store) PendingAbout(ctx context.Context, receiver string, first, after int64, limit int) ([]Entry, error) {
-	return s.entries(ctx, selectPendingAbout, receiver, after, limit, first, aboutWindow)
+// Entries returns the entries with these IDs that exist, the oldest first.
+func (s *Store) Entries(ctx context.Context, ids []int64) ([]Entry, error) {
+	return s.entries(ctx, selectByID, jsonColumn{ids})
 }
+
+const selectByID = selectEntries + `WHERE entry.id IN (SELECT value FROM json_each(?1)) ORDER BY entry.id`
 
 func (s *Store) entries(ctx context.Context, query string, args ...any) ([]Entry, error) {
 	var entries []Entry
@@ -110,62 +125,7 @@ func (s *Store) entries(ctx context.Context, query string, args ...any) ([]Entry
 	return entries, s.read("read pending entries", err)
 }
 
-// selection selects entries of a receiver (?1) whose column is at most a bound (?2). also
-// is a further condition, with args as ?3 and so on.
-type selection struct {
-	column, also string
-	args         []any
-}
-
-var (
-	mainLane  = selection{column: "id", also: " AND aside = 0"}
-	sideLanes = selection{column: "subject", also: " AND aside = 1"}
-	// byPosition selects entries of the main lane. dropAwaited removes those of other lanes.
-	byPosition = selection{column: "position", also: " AND aside = 0 AND group_id = ''" + // dropHeld removes messages of groups
-		" AND NOT EXISTS (SELECT 1 FROM awaited WHERE awaited.entry = entry.id)"}
-	// afterReset is byPosition without what waited at a reset.
-	afterReset = selection{column: "position", also: byPosition.also + fmt.Sprint(" AND position > ", alarm.ResetPosition)}
-	// exactID selects the entry whose ID is the bound.
-	exactID = selection{column: "id", also: " AND id = ?2"}
-)
-
-// unprepared selects the entries of a lane that are not prepared.
-func unprepared(lane int64) selection {
-	return selection{column: "id", args: []any{lane},
-		also: " AND " + inLane(lane, "?3") + " AND id > coalesce((SELECT last FROM attempt WHERE receiver = ?1 AND lane = ?3), 0)"}
-}
-
-// selection selects the entries of the message, up to the ID in Last.
-func (a *Attempt) selection() selection {
-	switch {
-	case a.Lane != MainLane:
-		return exactID
-	case len(a.Picked) > 0:
-		return selection{column: "id", also: " AND aside = 0 AND id IN (SELECT value FROM json_each(?3))", args: []any{a.picked()}}
-	default:
-		return mainLane
-	}
-}
-
-func (s selection) where() string {
-	return " FROM entry WHERE receiver = ?1 AND " + s.column + " <= ?2" + s.also
-}
-
-func deleteEntries(s selection) string { return "DELETE" + s.where() }
-
-// partsOf is the condition for the parts of the selected messages of groups.
-func partsOf(s selection) string { return "entry IN (SELECT id" + s.where() + " AND group_id <> '')" }
-
-func selectAlarmCounts(s selection) string {
-	return "SELECT alarm, sum(count)" + s.where() + " GROUP BY alarm"
-}
-
-// nth returns the query for the column of the last entry of the first chunk.
-func (s selection) nth() string {
-	return "SELECT " + s.column + s.where() + " ORDER BY " + s.column + fmt.Sprintf(" LIMIT 1 OFFSET %d", chunk-1)
-}
-
-// chunk is about the number of entries that one transaction removes. It limits how long
+// chunk is the number of entries that one transaction removes. It limits how long
 // other writes wait, and how far the WAL grows. Removing 1,000 entries takes about as
 // long as committing them.
 const chunk = 1_000
@@ -192,33 +152,58 @@ func (s *Store) steps(ctx context.Context, what string, step step) (Counts, erro
 	return counts, nil
 }
 
-// remove deletes a chunk of the selected entries. It returns their counts, and whether
-// they were the last.
-func (tx *tx) remove(ctx context.Context, receiver string, which selection, upTo uint64) (counts Counts, done bool, err error) {
-	err = tx.row(ctx, which.nth(), append([]any{receiver, upTo}, which.args...)...).Scan(&upTo)
-	if errors.Is(err, sql.ErrNoRows) {
-		done, err = true, nil
-	}
-	if err != nil {
-		return nil, false, err
-	}
-	if counts, err = tx.alarmCounts(ctx, receiver, which, upTo); err != nil {
-		return nil, false, err
-	}
-	return counts, done, tx.delete(ctx, receiver, which, upTo)
+// ids runs a query for IDs of entries, which has a limit.
+func (tx *tx) ids(ctx context.Context, query string, args ...any) (ids []int64, err error) {
+	rows, err := tx.query(ctx, query, args...)
+	return ids, each(rows, err, func(rows *sql.Rows) error {
+		var id int64
+		err := rows.Scan(&id)
+		ids = append(ids, id)
+		return err
+	})
 }
 
-func (tx *tx) delete(ctx context.Context, receiver string, which selection, upTo uint64) error {
-	args := append([]any{receiver, upTo}, which.args...)
-	if _, err := tx.deleteHeld(ctx, receiver, partsOf(which), args...); err != nil {
-		return err
+const (
+	deleteEntries = `DELETE FROM entry WHERE id IN (SELECT value FROM json_each(?)) RETURNING alarm, count`
+	partsOf       = `entry IN (SELECT value FROM json_each(?))`
+)
+
+// remove deletes entries of a receiver, and the parts of those that are messages of groups. The
+// other entries of a prepared message are then pending again. It returns the counts of the entries.
+func (tx *tx) remove(ctx context.Context, receiver string, ids []int64) (Counts, error) {
+	if _, err := tx.deleteHeld(ctx, receiver, partsOf, jsonColumn{ids}); err != nil {
+		return nil, err
 	}
-	deleted, err := tx.exec(ctx, deleteEntries(which), args...)
+	counts, deleted := Counts{}, int64(0)
+	rows, err := tx.query(ctx, deleteEntries, jsonColumn{ids})
+	err = each(rows, err, func(rows *sql.Rows) error {
+		var alarm string
+		var count int64
+		err := rows.Scan(&alarm, &count)
+		counts[alarm] += count
+		deleted++
+		return err
+	})
+	if deleted == 0 || err != nil {
+		return counts, err
+	}
+	tx.freed = true
+	if err := tx.deletePrepared(ctx, deleteBroken, receiver, jsonColumn{ids}); err != nil {
+		return nil, err
+	}
+	return counts, tx.removed(ctx, receiver, deleted)
+}
+
+// drop removes entries that are not delivered, and counts them.
+func (tx *tx) drop(ctx context.Context, receiver string, ids []int64) (Counts, error) {
+	if err := tx.putAccepted(ctx, receiver, ids, sql.Null[int64]{}); err != nil {
+		return nil, err
+	}
+	counts, err := tx.remove(ctx, receiver, ids)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	tx.freed = tx.freed || deleted > 0
-	return tx.removed(ctx, receiver, deleted)
+	return counts, tx.countEach(ctx, receiver, counts, dropped)
 }
 
 const selectLowest = `SELECT min(position) FROM entry WHERE receiver = ? AND aside = 0`
@@ -233,19 +218,13 @@ func (tx *tx) removed(ctx context.Context, receiver string, deleted int64) error
 	return nil
 }
 
-func (tx *tx) alarmCounts(ctx context.Context, receiver string, which selection, upTo uint64) (Counts, error) {
-	counts := Counts{}
-	rows, err := tx.query(ctx, selectAlarmCounts(which), append([]any{receiver, upTo}, which.args...)...)
-	return counts, counts.scan(rows, err)
-}
-
 // scan reads the rows of a query that returns a number for each alarm.
 func (c Counts) scan(rows *sql.Rows, err error) error {
 	return each(rows, err, func(rows *sql.Rows) error {
 		var alarm string
 		var n int64
 		err := rows.Scan(&alarm, &n)
-		c[alarm] = n
+		c[alarm] += n
 		return err
 	})
 }
@@ -260,8 +239,7 @@ func (c Counts) add(other Counts) {
 	}
 }
 
-// maxID is the bound that selects all entries. SQLite's integers are signed.
-const maxID uint64 = math.MaxInt64
+const selectOfReceiver = `SELECT id FROM entry WHERE receiver = ?1 LIMIT ?2`
 
 // DropReceiver removes all entries, prepared messages, groups and past digests of a
 // receiver.
@@ -280,24 +258,17 @@ func (s *Store) DropReceiver(ctx context.Context, receiver string) (Counts, erro
 		if err != nil {
 			return nil, false, err
 		}
-		counts, done, err := tx.removeAll(ctx, receiver)
+		ids, err := tx.ids(ctx, selectOfReceiver, receiver, chunk)
+		if err != nil {
+			return nil, false, err
+		}
+		counts, err := tx.remove(ctx, receiver, ids)
 		if err != nil {
 			return nil, false, err
 		}
 		held.add(counts)
-		return held, done, tx.countEach(ctx, "", held, dropped)
+		return held, len(ids) < chunk, tx.countEach(ctx, "", held, dropped)
 	})
-}
-
-// removeAll removes a chunk of the entries of a receiver.
-func (tx *tx) removeAll(ctx context.Context, receiver string) (Counts, bool, error) {
-	counts, done, err := tx.remove(ctx, receiver, mainLane, maxID)
-	if !done || err != nil {
-		return counts, false, err
-	}
-	others, done, err := tx.remove(ctx, receiver, sideLanes, maxID)
-	counts.add(others)
-	return counts, done, err
 }
 
 // dropHeld removes the groups of a receiver and the occurrences that wait in them.
@@ -328,32 +299,26 @@ func (tx *tx) dropHeld(ctx context.Context, receiver string) (Counts, error) {
 // created at t or later. A prepared message stays until [Store.Acknowledge].
 func (s *Store) DropOlderThan(ctx context.Context, receiver string, lane int64, t time.Time) (Counts, error) {
 	return s.steps(ctx, "drop old entries", func(ctx context.Context, tx *tx) (Counts, bool, error) {
-		last, err := tx.lastBefore(ctx, receiver, lane, t)
-		if last == 0 || err != nil {
+		ids, err := tx.olderThan(ctx, receiver, lane, t)
+		if len(ids) == 0 || err != nil {
 			return nil, true, err
 		}
-		if err := tx.putAccepted(ctx, receiver, unprepared(lane), last, sql.Null[int64]{}); err != nil {
-			return nil, false, err
-		}
-		counts, done, err := tx.remove(ctx, receiver, unprepared(lane), last)
-		if err != nil {
-			return nil, false, err
-		}
-		return counts, done, tx.countEach(ctx, receiver, counts, dropped)
+		counts, err := tx.drop(ctx, receiver, ids)
+		return counts, len(ids) < chunk, err
 	})
 }
 
-func selectOld(lane int64) string {
-	return "SELECT id, created_at" + unprepared(lane).where() + fmt.Sprintf(" ORDER BY id LIMIT %d", chunk+1)
+// selectUnprepared selects entries of a lane: ?2.
+func selectUnprepared(lane int64) string {
+	return `SELECT id, created_at FROM entry WHERE receiver = ?1 AND ` + inLane(lane, "?2") + ` AND ` + unprepared + ` ORDER BY id LIMIT ?3`
 }
 
-// lastBefore returns the ID of the last entry before the first one that was created at t
-// or later. It reads one entry more than a chunk, and returns 0 if there is no such
-// entry.
-func (tx *tx) lastBefore(ctx context.Context, receiver string, lane int64, t time.Time) (last uint64, err error) {
-	rows, err := tx.query(ctx, selectOld(lane), receiver, maxID, lane)
+// olderThan returns the entries of a lane before the first one that was created at t or later, one
+// chunk at most.
+func (tx *tx) olderThan(ctx context.Context, receiver string, lane int64, t time.Time) (ids []int64, err error) {
+	rows, err := tx.query(ctx, selectUnprepared(lane), receiver, lane, chunk)
 	err = each(rows, err, func(rows *sql.Rows) error {
-		var id uint64
+		var id int64
 		var created time.Time
 		if err := rows.Scan(&id, timestamp{&created}); err != nil {
 			return err
@@ -361,43 +326,42 @@ func (tx *tx) lastBefore(ctx context.Context, receiver string, lane int64, t tim
 		if !created.Before(t) {
 			return errStop
 		}
-		last = id
+		ids = append(ids, id)
 		return nil
 	})
 	if errors.Is(err, errStop) {
 		err = nil
 	}
-	return last, err
+	return ids, err
 }
 
 var errStop = errors.New("stop")
+
+// selectDelivered selects entries of the main lane, except messages of groups: dropHeld removes
+// those. dropAwaited removes the entries of other lanes, and those in no order of positions.
+const selectDelivered = `
+	SELECT id FROM entry WHERE receiver = ?1 AND position <= ?2 AND position > ?3 AND aside = 0 AND group_id = ''
+	AND NOT EXISTS (SELECT 1 FROM awaited WHERE awaited.entry = entry.id) LIMIT ?4`
 
 // dropDelivered removes the entries that another leader delivered. If a prepared message
 // loses an entry, its other entries are pending again. dropHeld does the same for groups.
 func (s *Store) dropDelivered(ctx context.Context, delivered DeliveredOffsets) error {
 	for receiver := range s.Snapshot().Backlogs {
+		after := int64(-1)
+		if delivered.mayLackReset(receiver) { // what waited at a reset stays
+			after = int64(alarm.ResetPosition)
+		}
 		_, err := s.steps(ctx, "drop delivered entries", func(ctx context.Context, tx *tx) (Counts, bool, error) {
-			which := byPosition
-			if delivered.mayLackReset(receiver) {
-				which = afterReset
-			}
-			removed, done, err := tx.remove(ctx, receiver, which, delivered.Offset(receiver))
+			ids, err := tx.ids(ctx, selectDelivered, receiver, delivered.Offset(receiver), after, chunk)
 			if err != nil {
 				return nil, false, err
 			}
-			return removed, done, tx.dropBrokenAttempts(ctx, receiver)
+			counts, err := tx.remove(ctx, receiver, ids)
+			return counts, len(ids) < chunk, err
 		})
 		if err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// dropBrokenAttempts removes the attempts of a receiver that miss an entry.
-func (tx *tx) dropBrokenAttempts(ctx context.Context, receiver string) error {
-	const inMainLane = `SELECT count(*) FROM entry WHERE receiver = ?1 AND id <= attempt.last AND aside = 0`
-	const ofPicked = `SELECT count(*) FROM entry WHERE aside = 0 AND id IN (SELECT value FROM json_each(attempt.picked))`
-	const inOther = `SELECT count(*) FROM entry WHERE id = attempt.last`
-	return tx.deletePrepared(ctx, `receiver = ?1 AND entries <> iif(lane <> -1, (`+inOther+`), iif(picked = 'null', (`+inMainLane+`), (`+ofPicked+`)))`, receiver)
 }

@@ -18,12 +18,12 @@ func TestPendingReturnsEntriesOldestFirst(t *testing.T) {
 	commit(t, s, "r", 6, 3)
 	commit(t, s, "other", 9, 1)
 
-	got, err := s.Pending(ctx, "r", MainLane, 0, 1)
+	got, err := s.Pending(ctx, Query{Receiver: "r", Lane: MainLane, Limit: 1})
 	must(t, err)
 	if diff := cmp.Diff([]Entry{want}, got); diff != "" {
 		t.Error(diff)
 	}
-	got, err = s.Pending(ctx, "r", MainLane, want.ID, 2)
+	got, err = s.Pending(ctx, Query{Receiver: "r", Lane: MainLane, After: want.ID, Limit: 2})
 	must(t, err)
 	if len(got) != 2 || got[0].Position != 6 || got[1].Position != 7 {
 		t.Errorf("after the first one: got %v, want positions 6 and 7", got)
@@ -34,11 +34,11 @@ func TestAnEntryWithAnExistingKeyIsIgnored(t *testing.T) {
 	ctx, s := context.Background(), open(t, t.TempDir())
 	commit(t, s, "r", 1, 1)
 	commit(t, s, "other", 1, 1)
-	first, err := s.Pending(ctx, "r", MainLane, 0, 10)
+	first, err := s.Pending(ctx, Query{Receiver: "r", Lane: MainLane, Limit: 10})
 	must(t, err)
 
 	commit(t, s, "r", 1, 1)
-	again, err := s.Pending(ctx, "r", MainLane, 0, 10)
+	again, err := s.Pending(ctx, Query{Receiver: "r", Lane: MainLane, Limit: 10})
 	must(t, err)
 	if diff := cmp.Diff(first, again); diff != "" {
 		t.Error(diff)
@@ -95,7 +95,7 @@ func TestDropReceiverRemovesEverythingOfTheReceiver(t *testing.T) {
 	ctx, s := context.Background(), open(t, t.TempDir())
 	commit(t, s, "r", 1, 2*chunk+500)
 	commit(t, s, "other", 9_000, 1)
-	prepare(t, s, "r", chunk+1)
+	prepare(t, s, "r", MaxEntries)
 
 	counts, err := s.DropReceiver(ctx, "r")
 	must(t, err)

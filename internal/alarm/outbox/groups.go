@@ -355,16 +355,16 @@ func (tx *tx) forgetGroups(ctx context.Context, at time.Time) (removed int64, er
 
 // putReference stores the reference of a group's message if the group is open and its budget
 // has the space. Without a reference, the next message begins a thread of its own.
-func (tx *tx) putReference(ctx context.Context, a *Attempt) error {
-	g, known, err := tx.group(ctx, a.Receiver, a.Group)
+func (tx *tx) putReference(ctx context.Context, receiver string, of GroupState) error {
+	g, known, err := tx.group(ctx, receiver, of.Group)
 	if !known || err != nil {
 		return err
 	}
-	added := referenceBytes(a.Reference, g.name) - referenceBytes(g.reference, g.name)
+	added := referenceBytes(of.Reference, g.name) - referenceBytes(g.reference, g.name)
 	if !tx.hasStateSpace(g.budget, added, leftByReferences) {
 		return nil
 	}
 	tx.addState(g.budget, added)
-	_, err = tx.exec(ctx, `UPDATE open_group SET reference = ?, bytes = bytes + ? WHERE receiver = ? AND id = ?`, a.Reference, added, a.Receiver, a.Group)
+	_, err = tx.exec(ctx, `UPDATE open_group SET reference = ?, bytes = bytes + ? WHERE receiver = ? AND id = ?`, of.Reference, added, receiver, of.Group)
 	return err
 }

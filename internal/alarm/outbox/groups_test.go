@@ -66,6 +66,13 @@ func (g *grouped) occur(seconds int, change func(*Entry), groups ...string) {
 	must(g.t, g.Commit(context.Background(), batch))
 }
 
+// groupOf returns the group of the first entry of a message.
+func groupOf(t testing.TB, s *Store, a *Attempt) (group string) {
+	t.Helper()
+	must(t, s.readers.QueryRow(`SELECT group_id FROM entry WHERE id = ?`, a.Entries[0]).Scan(&group))
+	return group
+}
+
 // sendDue releases the messages that are due, acknowledges them, and returns their groups
 // and counts.
 func (g *grouped) sendDue() (messages []string) {
@@ -75,10 +82,11 @@ func (g *grouped) sendDue() (messages []string) {
 	must(g.t, err)
 	for g.Backlog("r").Entries > 0 {
 		a := prepare(g.t, g.Store, "r", 1)
+		group := groupOf(g.t, g.Store, a)
 		g.restart() // everything must be in the file
-		e, err := g.Acknowledge(ctx, a)
+		e, err := g.Acknowledge(ctx, a, Outcome{})
 		must(g.t, err)
-		messages = append(messages, fmt.Sprint(a.Group, "=", e["Alarm/shop/rollouts"]))
+		messages = append(messages, fmt.Sprint(group, "=", e["Alarm/shop/rollouts"]))
 	}
 	return messages
 }
@@ -287,7 +295,7 @@ func (g *grouped) releaseDue() (texts []string) {
 	g.t.Helper()
 	_, err := g.Release(context.Background())
 	must(g.t, err)
-	released, err := g.Pending(context.Background(), "r", MainLane, g.released, 1_000)
+	released, err := g.Pending(context.Background(), Query{Receiver: "r", Lane: MainLane, After: g.released, Limit: 1_000})
 	must(g.t, err)
 	for _, e := range released {
 		texts = append(texts, string(e.Payload))
@@ -460,8 +468,7 @@ func TestAGroupKeepsItsReferenceUntilItsMessagesAreSent(t *testing.T) {
 	g := newGrouped(t)
 	send := func() {
 		a := prepare(t, g.Store, "r", 1_000)
-		a.Reference = "thread"
-		_, err := g.Acknowledge(t.Context(), a)
+		_, err := g.Acknowledge(t.Context(), a, Outcome{Groups: []GroupState{{Group: groupOf(t, g.Store, a), Reference: "thread"}}})
 		must(t, err)
 	}
 	g.occur(0, nil, "a")
@@ -537,8 +544,7 @@ func TestTheNextMessageOfAGroupGetsTheReferenceOfTheLast(t *testing.T) {
 	g.at(10)
 	g.releaseDue()
 	a := prepare(t, g.Store, "r", 1)
-	a.Reference = "channel/1"
-	_, err := g.Acknowledge(ctx, a)
+	_, err := g.Acknowledge(ctx, a, Outcome{Groups: []GroupState{{Group: groupOf(t, g.Store, a), Reference: "channel/1"}}})
 	must(t, err)
 	g.occur(70, nil, "a", "b")
 	g.restart()
@@ -625,7 +631,7 @@ func TestDeliveredPartsOfAGroupAreNotSentAgain(t *testing.T) {
 // messages.
 func (g *grouped) messageParts() (parts []string) {
 	g.t.Helper()
-	entries, err := g.Pending(context.Background(), "r", MainLane, 0, 10)
+	entries, err := g.Pending(context.Background(), Query{Receiver: "r", Lane: MainLane, Limit: 10})
 	must(g.t, err)
 	for _, e := range entries {
 		rows, err := g.readers.QueryContext(context.Background(), `SELECT group_concat(key, ' ') FROM held WHERE entry = ? ORDER BY position`, e.ID)
@@ -649,11 +655,7 @@ func TestADigestOfGroupsLeavesNothingBehind(t *testing.T) {
 	if n := len(g.releaseDue()); n != 2 {
 		t.Fatalf("%d messages", n)
 	}
-	a := prepare(t, g.Store, "r", 2)
-	if a.Group != "" {
-		t.Errorf("the digest is of group %s", a.Group)
-	}
-	counts, err := g.Acknowledge(ctx, a)
+	counts, err := g.Acknowledge(ctx, prepare(t, g.Store, "r", 2), Outcome{KeepEntries: true})
 	must(t, err)
 	if diff := cmp.Diff(Counts{"Alarm/shop/rollouts": 3}, counts); diff != "" {
 		t.Error(diff)

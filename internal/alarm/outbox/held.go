@@ -221,8 +221,6 @@ func (tx *tx) undoMessage(ctx context.Context, receiver string, entry uint64) er
 	if _, err := tx.exec(ctx, `UPDATE held SET entry = NULL WHERE entry = ?`, entry); err != nil {
 		return err
 	}
-	if err := tx.delete(ctx, receiver, exactID, entry); err != nil {
-		return err
-	}
-	return tx.dropBrokenAttempts(ctx, receiver)
+	_, err := tx.remove(ctx, receiver, []int64{int64(entry)})
+	return err
 }

@@ -114,20 +114,10 @@ func readView(ctx context.Context, db *sql.DB, limit int, wanted func(string) bo
 	return v, nil
 }
 
-// unacknowledged leaves out entries of an acknowledged message, which exist for a moment.
-const unacknowledged = `
-	FROM entry LEFT JOIN content ON content.id = entry.content
-	LEFT JOIN attempt a ON a.receiver = entry.receiver AND ` + ofAttempt + `
-	LEFT JOIN failure ON failure.attempt = a.id WHERE coalesce(a.acknowledged, 0) = 0`
-
-// ofAttempt is the condition for the entries of an attempt.
-const ofAttempt = `(a.lane = -1 AND aside = 0 AND entry.id <= a.last
-	AND (a.picked = 'null' OR entry.id IN (SELECT value FROM json_each(a.picked))) OR a.lane >= 0 AND entry.id = a.last)`
-
 func receiverViews(ctx context.Context, tx *sql.Tx) (all []ReceiverView, err error) {
 	rows, err := tx.QueryContext(ctx, `
 		SELECT receiver, sum(entries), sum(occurrences) FROM (
-			SELECT entry.receiver, 1 AS entries, entry.count AS occurrences`+unacknowledged+`
+			SELECT receiver, 1 AS entries, count AS occurrences FROM entry
 			UNION ALL SELECT receiver, 1, count FROM held WHERE entry IS NULL
 			UNION ALL SELECT receiver, 0, 0 FROM digested
 		) GROUP BY receiver ORDER BY receiver`)
@@ -143,8 +133,11 @@ func receiverViews(ctx context.Context, tx *sql.Tx) (all []ReceiverView, err err
 func (v *ReceiverView) readWaiting(ctx context.Context, tx *sql.Tx, limit int) error {
 	rows, err := tx.QueryContext(ctx, `
 		SELECT * FROM (
-			SELECT entry.alarm, entry.key, entry.position, entry.count, entry.created_at, `+payloadOfEntry+`, coalesce(a.first_tried, 0), 0 AS due, aside, coalesce(failure.error, ''), coalesce(failure.next, 0)`+unacknowledged+`
-			AND entry.receiver = ?1 ORDER BY entry.id LIMIT ?2)
+			SELECT entry.alarm, entry.key, entry.position, entry.count, entry.created_at, `+payloadOfEntry+`, coalesce(a.first_tried, 0), 0 AS due, aside, coalesce(failure.error, ''), coalesce(failure.next, 0)
+			FROM entry LEFT JOIN content ON content.id = entry.content
+			LEFT JOIN (SELECT value AS prepared, attempt.id AS attempt, first_tried FROM attempt, json_each(entries) WHERE receiver = ?1) a ON prepared = entry.id
+			LEFT JOIN failure ON failure.attempt = a.attempt
+			WHERE entry.receiver = ?1 ORDER BY entry.id LIMIT ?2)
 		UNION ALL SELECT * FROM (
 			SELECT alarm, key, position, count, created_at, data, 0, max(due, coalesce(release_at, 0)), 0, '', 0 FROM held JOIN content ON content.id = held.content
 			WHERE receiver = ?1 AND entry IS NULL ORDER BY due, position LIMIT ?2)

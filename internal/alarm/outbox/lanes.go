@@ -6,7 +6,6 @@ import (
 	"database/sql"
 	"encoding/binary"
 	"errors"
-	"slices"
 	"time"
 )
 
@@ -30,7 +29,7 @@ func laneOf(subject string) int64 {
 // inLane is the condition for the entries of a lane, which is a parameter of the query.
 func inLane(lane int64, parameter string) string {
 	if lane == MainLane {
-		return "aside = 0"
+		return "aside = 0 AND " + parameter + " < 0"
 	}
 	return "aside = 1 AND subject = " + parameter
 }
@@ -62,8 +61,7 @@ const (
 	countAside    = `SELECT count(*) FROM attempt WHERE receiver = ? AND lane >= 0`
 	// misplaced selects a chunk of the entries of the main lane whose subject has a lane.
 	misplaced = `
-		SELECT id FROM entry WHERE receiver = ?1 AND aside = 0
-		AND id > coalesce((SELECT last FROM attempt WHERE receiver = ?1 AND lane = -1), 0)
+		SELECT id FROM entry WHERE receiver = ?1 AND aside = 0 AND ` + unprepared + `
 		AND EXISTS (SELECT 1 FROM entry other WHERE other.receiver = ?1 AND other.subject = entry.subject AND other.aside = 1)
 		ORDER BY id LIMIT ?2`
 	// awaitAside lets the checkpoint list entries by key, so that the delivered offset of the
@@ -124,10 +122,10 @@ func (tx *tx) moveAside(ctx context.Context, ids string, args ...any) (moved int
 }
 
 func (tx *tx) setAside(ctx context.Context, a *Attempt) (lane int64, moved bool, err error) {
-	if err = tx.row(ctx, selectSubject, a.Last).Scan(&lane); err != nil {
+	if err = tx.row(ctx, selectSubject, a.Entries[0]).Scan(&lane); err != nil {
 		return 0, false, err
 	}
-	if behind, err := tx.nth(ctx, 0, selectBehind, a.Receiver, a.first(), lane); err != nil || behind == 0 {
+	if behind, err := tx.ids(ctx, selectBehind, a.Receiver, a.Entries[0], lane); err != nil || len(behind) == 0 {
 		return 0, false, err
 	}
 	var aside int
@@ -137,32 +135,16 @@ func (tx *tx) setAside(ctx context.Context, a *Attempt) (lane int64, moved bool,
 	if aside >= MaxSetAside {
 		return 0, false, ErrTooManySetAside
 	}
-	if len(a.Picked) > 0 {
-		_, err = tx.moveAside(ctx, `(SELECT value FROM json_each(?1))`, a.picked())
-	} else {
-		_, err = tx.moveAside(ctx, `(?1)`, a.Last)
-	}
-	if err == nil {
-		err = tx.moveAttempt(ctx, a, lane)
-	}
-	if err != nil {
+	if _, err := tx.moveAside(ctx, `(SELECT value FROM json_each(?1))`, jsonColumn{a.Entries}); err != nil {
 		return 0, false, err
 	}
-	return lane, true, tx.removed(ctx, a.Receiver, 0)
-}
-
-// first returns the ID of the first entry of a message of one subject.
-func (a *Attempt) first() int64 {
-	if len(a.Picked) > 0 {
-		return slices.Min(a.Picked)
-	}
-	return a.Last
+	return lane, true, errors.Join(tx.moveAttempt(ctx, a, lane), tx.removed(ctx, a.Receiver, 0))
 }
 
 // moveAttempt moves an attempt to another lane than the main lane, where it can have only one
 // entry. Else it removes the attempt.
 func (tx *tx) moveAttempt(ctx context.Context, a *Attempt, lane int64) error {
-	if len(a.Picked) > 0 {
+	if len(a.Entries) > 1 {
 		return tx.deletePrepared(ctx, `id = ?`, a.ID)
 	}
 	_, err := tx.exec(ctx, `UPDATE attempt SET lane = ? WHERE id = ?`, lane, a.ID)
@@ -204,66 +186,25 @@ func (s *Store) Rejoin(ctx context.Context, receiver string, lane int64) (moved 
 	return moved && err == nil, err
 }
 
-// Discard removes a prepared message, whose entries are then pending again.
-func (s *Store) Discard(ctx context.Context, a *Attempt) error {
-	return s.writeLazily(ctx, "discard a prepared message", func(ctx context.Context, tx *tx) error {
-		return tx.deletePrepared(ctx, `id = ? AND NOT acknowledged`, a.ID)
-	})
-}
-
-const selectByKey = `SELECT id FROM entry WHERE receiver = ?1 AND key = ?2`
-
-// DropFromBatch removes a prepared batch, and the entry of one of its messages. The other
-// entries are then pending again. It returns the counts of the entry, which are empty if there
-// is none with this key.
-func (s *Store) DropFromBatch(ctx context.Context, a *Attempt, key string) (counts Counts, err error) {
-	err = s.writeLazily(ctx, "drop a message of a batch", func(ctx context.Context, tx *tx) error {
-		if err := tx.deletePrepared(ctx, `id = ? AND NOT acknowledged`, a.ID); err != nil {
-			return err
-		}
-		id, err := tx.nth(ctx, 0, selectByKey, a.Receiver, key)
-		if err != nil {
-			return err
-		}
-		if err := tx.putAccepted(ctx, a.Receiver, exactID, id, sql.Null[int64]{}); err != nil {
-			return err
-		}
-		if counts, _, err = tx.remove(ctx, a.Receiver, exactID, id); err != nil {
-			return err
-		}
-		return tx.countEach(ctx, a.Receiver, counts, dropped)
-	})
-	if err != nil {
-		return nil, err
-	}
-	return counts, nil
-}
-
-// Head describes the first message of a lane, or the first batch.
+// Head describes the first message of a lane.
 type Head struct {
 	// Prepared is true if the message is prepared.
 	Prepared bool
-	// Newest is the time at which its newest entry was created. For a batch, or if the message
-	// leaves out others, it is that of the oldest.
-	Newest time.Time
+	// Oldest is the time at which its oldest entry was created.
+	Oldest time.Time
 }
-
-const selectHeadAttempt = `SELECT iif(batch OR picked <> 'null', oldest, newest) FROM attempt WHERE receiver = ?1 AND lane = ?2 AND NOT acknowledged`
 
 func selectHead(lane int64) string {
-	return "SELECT created_at" + unprepared(lane).where() + " ORDER BY id LIMIT 1"
+	return `SELECT NOT ` + unprepared + `, created_at FROM entry WHERE receiver = ?1 AND ` + inLane(lane, "?2") + ` ORDER BY id LIMIT 1`
 }
 
-// Head returns the first message of a lane, nil if there is none. It reads no body.
+// Head returns the first message of a lane, nil if there is none. It reads no body. A prepared
+// message has the oldest entry of its lane.
 func (s *Store) Head(ctx context.Context, receiver string, lane int64) (*Head, error) {
-	h := &Head{Prepared: true}
-	err := s.readers.QueryRowContext(ctx, selectHeadAttempt, receiver, lane).Scan(timestamp{&h.Newest})
-	if errors.Is(err, sql.ErrNoRows) {
-		h.Prepared = false
-		err = s.readers.QueryRowContext(ctx, selectHead(lane), receiver, maxID, lane).Scan(timestamp{&h.Newest})
-	}
+	var h Head
+	err := s.readers.QueryRowContext(ctx, selectHead(lane), receiver, lane).Scan(&h.Prepared, timestamp{&h.Oldest})
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, nil
 	}
-	return h, s.read("read the first message of a lane", err)
+	return &h, s.read("read the first message of a lane", err)
 }

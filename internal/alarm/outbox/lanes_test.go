@@ -44,7 +44,7 @@ func TestALongLaneIsMovedInChunks(t *testing.T) {
 			if got := pending(t, s, "r"); len(got) != 1 || got[0] != 2 {
 				t.Errorf("in the main lane: %v", got)
 			}
-			aside, err := s.Pending(t.Context(), "r", laneOf("object"), 0, n)
+			aside, err := s.Pending(t.Context(), Query{Receiver: "r", Lane: laneOf("object"), Limit: n})
 			must(t, err)
 			if len(aside) != n-2 || aside[0].Position != 3 || len(awaitedKeys(t, s)["r"]) != n-1 {
 				t.Errorf("%d are behind the message, %d in the checkpoint", len(aside), len(awaitedKeys(t, s)["r"]))
@@ -58,21 +58,20 @@ func TestALongLaneIsMovedInChunks(t *testing.T) {
 
 func TestOneMessageOfABatchIsDroppedInOneTransaction(t *testing.T) {
 	for name, tc := range map[string]struct {
-		key     string
+		drop    []int64
 		dropped int64
 		left    []uint64
 	}{
-		"the first":    {"1", 1, []uint64{2, 3, 4}},
-		"the last":     {"3", 1, []uint64{1, 2, 4}},
-		"none of them": {"unknown", 0, []uint64{1, 2, 3, 4}},
+		"the first":    {[]int64{1}, 1, []uint64{2, 3, 4}},
+		"the last":     {[]int64{3}, 1, []uint64{1, 2, 4}},
+		"none of them": {nil, 0, []uint64{1, 2, 3, 4}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			s := open(t, dir)
 			must(t, s.Commit(t.Context(), Change{Events: &EventStep{Position: 4}, Entries: append(of("r", 1, 4), of("other", 1, 1)...), Status: map[string]StatusCounts{shopWeb: {Matched: 5}}}))
-			a, err := s.PrepareBatch(t.Context(), "r", 3, "key", []byte("body"))
-			must(t, err)
-			counts, err := s.DropFromBatch(t.Context(), a, tc.key)
+			a := prepare(t, s, "r", 3)
+			counts, err := s.Discard(t.Context(), a, tc.drop...)
 			must(t, err)
 			if counts[shopWeb] != tc.dropped {
 				t.Errorf("dropped %v, want %d", counts, tc.dropped)

@@ -121,7 +121,7 @@ func TestAGroupStaysOpenWhileAStateOfItLasts(t *testing.T) {
 		clock.Step(2 * time.Second)
 		_, err := s.Release(t.Context())
 		must(t, err)
-		_, err = s.Acknowledge(t.Context(), prepare(t, s, "r", 1))
+		_, err = s.Acknowledge(t.Context(), prepare(t, s, "r", 1), Outcome{})
 		must(t, err)
 	}
 	send()

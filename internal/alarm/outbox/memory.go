@@ -213,14 +213,6 @@ func (s *Store) Receivers() []string {
 	return receivers
 }
 
-// Waiting returns the number of entries of a receiver plus its occurrences in groups and
-// in messages of groups, from memory.
-func (s *Store) Waiting(receiver string) int64 {
-	s.memory.mu.RLock()
-	defer s.memory.mu.RUnlock()
-	return s.memory.backlogs[receiver].Entries + s.memory.held[receiver]
-}
-
 // Groups returns the number of open groups and windows of an alarm, from memory. Given
 // the part of an alarm's name up to the last slash, it returns the number for all alarms
 // of the namespace.

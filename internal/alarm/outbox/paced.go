@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 )
@@ -170,22 +169,20 @@ func (tx *tx) releaseAgain(ctx context.Context, now time.Time) error {
 	return err
 }
 
-// updateAccepted returns the statement that records when the first chunk of the selected entries
-// was accepted, in the groups that have messages among them. It sets 0 if the last one resolves
-// the group. If they were not accepted, the time is null, and nothing else changes.
-func updateAccepted(which selection) string {
-	return fmt.Sprintf(`
+// updateAccepted records when entries were accepted, in the groups that have messages among them.
+// It sets 0 if the last one resolves the group. If they were not accepted, the time is null, and
+// nothing else changes.
+const updateAccepted = `
 	WITH message AS (
-		SELECT group_id, max(id) AS id FROM (SELECT id, group_id%s ORDER BY id LIMIT %d) WHERE group_id <> '' GROUP BY group_id)
+		SELECT group_id, max(id) AS id FROM entry WHERE id IN (SELECT value FROM json_each(?2)) AND group_id <> '' GROUP BY group_id)
 	UPDATE open_group SET accepted = iif(
-		(SELECT %s FROM held WHERE entry = (SELECT id FROM message WHERE group_id = open_group.id)), 0, coalesce(?%d, accepted))
-	WHERE receiver = ?1 AND id IN (SELECT group_id FROM message)`, which.where(), chunk, lastResolves, 3+len(which.args))
-}
+		(SELECT ` + lastResolves + ` FROM held WHERE entry = (SELECT id FROM message WHERE group_id = open_group.id)), 0, coalesce(?3, accepted))
+	WHERE receiver = ?1 AND id IN (SELECT group_id FROM message)`
 
-// putAccepted records that the receiver accepted the messages of groups in the next chunk of the
-// selected entries. The time is null if they are dropped.
-func (tx *tx) putAccepted(ctx context.Context, receiver string, which selection, upTo uint64, accepted sql.Null[int64]) error {
-	_, err := tx.exec(ctx, updateAccepted(which), append(append([]any{receiver, upTo}, which.args...), accepted)...)
+// putAccepted records that the receiver accepted the messages of groups among some entries. The
+// time is null if they are dropped.
+func (tx *tx) putAccepted(ctx context.Context, receiver string, entries []int64, accepted sql.Null[int64]) error {
+	_, err := tx.exec(ctx, updateAccepted, receiver, jsonColumn{entries}, accepted)
 	return err
 }
 

@@ -18,7 +18,7 @@ func (g *grouped) accept(digest bool) {
 		if digest {
 			n = int(g.Backlog("r").Entries)
 		}
-		_, err := g.Acknowledge(context.Background(), prepare(g.t, g.Store, "r", n))
+		_, err := g.Acknowledge(context.Background(), prepare(g.t, g.Store, "r", n), Outcome{})
 		must(g.t, err)
 	}
 }
@@ -233,9 +233,7 @@ func TestTheNextMessageDoesNotWaitForOneThatWasDropped(t *testing.T) {
 	if early := g.releaseDue(); early != nil {
 		t.Errorf("two messages wait for the receiver: %s", early)
 	}
-	a := prepare(t, g.Store, "r", 1)
-	a.GivenUp = true
-	_, err := g.Acknowledge(t.Context(), a)
+	_, err := g.Acknowledge(t.Context(), prepare(t, g.Store, "r", 1), Outcome{GivenUp: true})
 	must(t, err)
 	select {
 	case <-g.GroupSent():
@@ -251,17 +249,12 @@ func TestTheNextMessageDoesNotWaitForOneThatWasDropped(t *testing.T) {
 func TestAGroupDoesNotWaitIfTheResolutionBeforeItWasDropped(t *testing.T) {
 	for name, drop := range map[string]func(*grouped) error{
 		"refused": func(g *grouped) error {
-			a := prepare(t, g.Store, "r", 1)
-			a.GivenUp = true
-			_, err := g.Acknowledge(t.Context(), a)
+			_, err := g.Acknowledge(t.Context(), prepare(t, g.Store, "r", 1), Outcome{GivenUp: true})
 			return err
 		},
 		"refused in a batch": func(g *grouped) error {
-			pending, err := g.Pending(t.Context(), "r", MainLane, 0, 1)
-			must(t, err)
-			a, err := g.PrepareBatch(t.Context(), "r", pending[0].ID, "key", []byte("body"))
-			must(t, err)
-			_, err = g.DropFromBatch(t.Context(), a, pending[0].Key)
+			a := prepare(t, g.Store, "r", 1)
+			_, err := g.Discard(t.Context(), a, a.Entries...)
 			return err
 		},
 		"too old": func(g *grouped) error {
@@ -407,9 +400,8 @@ func TestAnAcknowledgementReadsOnlyItsGroups(t *testing.T) {
 	trigger = strings.NewReplacer("OLD.receiver", "?1", "OLD.group_id", "?2", "END", "").Replace(trigger)
 	const ofGroup = "SEARCH open_group USING PRIMARY KEY (receiver=? AND id=?)"
 	for query, want := range map[string]string{
-		trigger:                  "SEARCH held USING INDEX held_by_group (receiver=? AND group_id=?",
-		updateAccepted(mainLane): ofGroup,
-		updateAccepted(exactID):  ofGroup,
+		trigger:        "SEARCH held USING INDEX held_by_group (receiver=? AND group_id=?",
+		updateAccepted: ofGroup,
 	} {
 		if plan := explain(t, s, query); !strings.Contains(plan, want) || strings.Contains(plan, "(receiver=?)") {
 			t.Errorf("%s:\n%s", query, plan)

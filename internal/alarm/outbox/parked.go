@@ -402,10 +402,8 @@ type awaited struct {
 
 func (tx *tx) dropAwaited(ctx context.Context, a awaited) error {
 	if a.entry.Valid {
-		if err := tx.delete(ctx, a.receiver, exactID, uint64(a.entry.V)); err != nil {
-			return err
-		}
-		return tx.dropBrokenAttempts(ctx, a.receiver)
+		_, err := tx.remove(ctx, a.receiver, []int64{a.entry.V})
+		return err
 	}
 	if _, err := tx.exec(ctx, `DELETE FROM awaited WHERE receiver = ? AND key = ?`, a.receiver, a.key); err != nil {
 		return err

@@ -65,7 +65,7 @@ func TestADecidedOccurrenceDoesNotLowerTheOffsetOfItsReceiver(t *testing.T) {
 	if diff := cmp.Diff(map[string]Held{"r": {"1": 1}}, awaitedKeys(t, s)); diff != "" {
 		t.Errorf("before it is sent: %s", diff)
 	}
-	_, err := s.Acknowledge(t.Context(), prepare(t, s, "r", 1))
+	_, err := s.Acknowledge(t.Context(), prepare(t, s, "r", 1), Outcome{})
 	must(t, err)
 	if diff := cmp.Diff(map[string]Held{}, awaitedKeys(t, s)); diff != "" {
 		t.Errorf("after it was sent: %s", diff)
@@ -117,7 +117,7 @@ func TestAnEntryThatWaitsAtAnotherLeaderIsKept(t *testing.T) {
 		must(t, err)
 		must(t, s.dropAwaited(t.Context(), delivered, delivered))
 	}
-	kept, err := s.Pending(t.Context(), "r", MainLane, 0, 10)
+	kept, err := s.Pending(t.Context(), Query{Receiver: "r", Lane: MainLane, Limit: 10})
 	must(t, err)
 	if len(kept) != 1 || kept[0].Key != "2" || kept[0].Position != 21 {
 		t.Errorf("got %+v, want the entry 2 after the offset", kept)

@@ -20,15 +20,15 @@ func alternating(t *testing.T, s *Store, n int) {
 // pick prepares the messages about "a" among the first ones.
 func pick(t *testing.T, s *Store, limit int) *Attempt {
 	t.Helper()
-	head, err := s.Pending(t.Context(), "r", MainLane, 0, 1)
+	head, err := s.Pending(t.Context(), Query{Receiver: "r", Lane: MainLane, Limit: 1})
 	must(t, err)
-	rest, err := s.PendingAbout(t.Context(), "r", head[0].ID, head[0].ID, limit-1)
+	rest, err := s.Pending(t.Context(), Query{Receiver: "r", Lane: MainLane, About: head[0].ID, After: head[0].ID, Limit: limit - 1})
 	must(t, err)
 	ids := []int64{head[0].ID}
 	for _, e := range rest {
 		ids = append(ids, e.ID)
 	}
-	a, err := s.PreparePicked(t.Context(), "r", ids, "key", []byte("body"))
+	a, err := s.Prepare(t.Context(), "r", MainLane, ids, "key", []byte("body"))
 	must(t, err)
 	return a
 }
@@ -38,7 +38,7 @@ func TestAMessageCanLeaveOutOthersBetweenItsEntries(t *testing.T) {
 	s := open(t, dir)
 	alternating(t, s, 8)
 	a := pick(t, s, 3)
-	if a.Entries != 3 || a.Count != 3 {
+	if len(a.Entries) != 3 || a.Count != 3 {
 		t.Errorf("prepared %+v, want 3 entries", a)
 	}
 	for _, w := range inspectReceiver(t, dir, "r", 0).Waiting {
@@ -53,7 +53,7 @@ func TestAMessageCanLeaveOutOthersBetweenItsEntries(t *testing.T) {
 	if diff := cmp.Diff(a, loaded); diff != "" {
 		t.Error(diff)
 	}
-	counts, err := s.Acknowledge(t.Context(), loaded)
+	counts, err := s.Acknowledge(t.Context(), loaded, Outcome{})
 	must(t, err)
 	if diff := cmp.Diff(Counts{"Alarm/shop/rollouts": 3}, counts); diff != "" {
 		t.Error(diff)
@@ -79,7 +79,7 @@ func TestPendingAboutFindsAMessageAmongTheNext5000(t *testing.T) {
 		all[i].Subject = "a"
 	}
 	must(t, s.Commit(t.Context(), Change{Events: &EventStep{Position: 1}, Entries: all}))
-	found, err := s.PendingAbout(t.Context(), "r", 1, 1, 10)
+	found, err := s.Pending(t.Context(), Query{Receiver: "r", Lane: MainLane, About: 1, After: 1, Limit: 10})
 	must(t, err)
 	if len(found) != 1 || found[0].ID != aboutWindow {
 		t.Errorf("found %+v", found)
@@ -116,7 +116,7 @@ func TestSettingAMessageOfSeveralEntriesAsideKeepsTheirOrder(t *testing.T) {
 	if diff := cmp.Diff([]uint64{2, 4, 6, 8}, pending(t, s, "r")); diff != "" {
 		t.Error(diff)
 	}
-	aside, err := s.Pending(t.Context(), "r", laneOf("a"), 0, 10)
+	aside, err := s.Pending(t.Context(), Query{Receiver: "r", Lane: laneOf("a"), Limit: 10})
 	must(t, err)
 	var positions []uint64
 	for i := range aside {
@@ -142,9 +142,9 @@ func TestEntriesOfADigestForOneDestinationCanBeInspected(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)
 	alternating(t, s, 6)
-	a, err := s.PrepareDigest(t.Context(), "r", []int64{1, 3, 4}, "key", []byte("body"))
+	a, err := s.Prepare(t.Context(), "r", MainLane, []int64{1, 3, 4}, "key", []byte("body"))
 	must(t, err)
-	_, err = s.Acknowledge(t.Context(), a)
+	_, err = s.Acknowledge(t.Context(), a, Outcome{KeepEntries: true})
 	must(t, err)
 	var got []int64
 	for _, d := range inspectReceiver(t, dir, "r", 0).Digested {

@@ -11,19 +11,20 @@ import (
 )
 
 // send sends the message of a group that is due, and lets change decide what is stored of it.
-func (g *grouped) send(change func(*Attempt)) {
+func (g *grouped) send(change func(*GroupState)) {
 	g.t.Helper()
 	ctx := context.Background()
 	_, err := g.Release(ctx)
 	must(g.t, err)
 	a := prepare(g.t, g.Store, "r", 1)
-	change(a)
-	_, err = g.Acknowledge(ctx, a)
+	state := GroupState{Group: groupOf(g.t, g.Store, a)}
+	change(&state)
+	_, err = g.Acknowledge(ctx, a, Outcome{Groups: []GroupState{state}})
 	must(g.t, err)
 }
 
-func remembering(data string) func(*Attempt) {
-	return func(a *Attempt) { a.Remember = []byte(data) }
+func remembering(data string) func(*GroupState) {
+	return func(a *GroupState) { a.Remember = []byte(data) }
 }
 
 // again returns what must be sent again that was last sent until now, after a restart.
@@ -92,7 +93,7 @@ func TestOnlyTheLastMessageOfAnOpenGroupIsSentAgain(t *testing.T) {
 	g.occur(68, func(e *Entry) { e.Member.Resolves = true }, "a")
 	g.expect("")
 	g.at(130)
-	g.send(func(a *Attempt) { a.Resolves = true })
+	g.send(func(a *GroupState) { a.Resolves = true })
 	g.expect("")
 	if got := used(); got != empty {
 		t.Errorf("%d bytes are used, want %d", got, empty)
@@ -131,7 +132,7 @@ func TestAGroupThatWaitsForItsEndIsSentAgain(t *testing.T) {
 	g.at(10 + int(GroupLife/time.Second))
 	g.expect("a=one") // what happened since then is not read
 	g.ReadUpTo(g.clock.Now())
-	g.send(func(a *Attempt) { a.Resolves = true })
+	g.send(func(a *GroupState) { a.Resolves = true })
 	g.expect("")
 }
 

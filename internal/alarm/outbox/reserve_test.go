@@ -30,11 +30,11 @@ func TestAFullDiskStillSendsAndAcknowledges(t *testing.T) {
 	fillDisk(t, rest)
 	for r := range 100 { // the bodies alone need more than the WAL has
 		receiver := fmt.Sprint("r", r)
-		pending, err := s.Pending(ctx, receiver, MainLane, 0, 1)
+		pending, err := s.Pending(ctx, Query{Receiver: receiver, Lane: MainLane, Limit: 1})
 		must(t, err)
-		a, err := s.Prepare(ctx, receiver, MainLane, pending[0].ID, pending[0].Key, bytes.Repeat([]byte("b"), 10_000))
+		a, err := s.Prepare(ctx, receiver, MainLane, []int64{pending[0].ID}, pending[0].Key, bytes.Repeat([]byte("b"), 10_000))
 		must(t, err)
-		_, err = s.Acknowledge(ctx, a)
+		_, err = s.Acknowledge(ctx, a, Outcome{})
 		must(t, err)
 	}
 	next := Change{Events: &EventStep{Position: 2_000}, Entries: entries("r0", 2_000, 1)}
@@ -141,9 +141,9 @@ func TestPreparedMessagesOfANamespaceLeaveSpaceForOthers(t *testing.T) {
 	for ; hostile < 1_000; hostile++ {
 		receiver := fmt.Sprint("AlarmReceiver/hostile/r", hostile)
 		commit(t, s, receiver, hostile+3, 1)
-		pending, err := s.Pending(ctx, receiver, MainLane, 0, 1)
+		pending, err := s.Pending(ctx, Query{Receiver: receiver, Lane: MainLane, Limit: 1})
 		must(t, err)
-		if _, err = s.Prepare(ctx, receiver, MainLane, pending[0].ID, "key", body); errors.Is(err, ErrTooManyPrepared) {
+		if _, err = s.Prepare(ctx, receiver, MainLane, []int64{pending[0].ID}, "key", body); errors.Is(err, ErrTooManyPrepared) {
 			break
 		}
 		must(t, err)
@@ -155,9 +155,9 @@ func TestPreparedMessagesOfANamespaceLeaveSpaceForOthers(t *testing.T) {
 	s = open(t, dir, WithMaxBytes(16<<20))
 	waits := fmt.Sprint("AlarmReceiver/hostile/r", hostile)
 	tryAgain := func() error {
-		pending, err := s.Pending(ctx, waits, MainLane, 0, 1)
+		pending, err := s.Pending(ctx, Query{Receiver: waits, Lane: MainLane, Limit: 1})
 		must(t, err)
-		_, err = s.Prepare(ctx, waits, MainLane, pending[0].ID, "key", body)
+		_, err = s.Prepare(ctx, waits, MainLane, []int64{pending[0].ID}, "key", body)
 		return err
 	}
 	if err := tryAgain(); !errors.Is(err, ErrTooManyPrepared) {
@@ -167,7 +167,7 @@ func TestPreparedMessagesOfANamespaceLeaveSpaceForOthers(t *testing.T) {
 	for r := range hostile / 2 {
 		a, err := s.Prepared(ctx, fmt.Sprint("AlarmReceiver/hostile/r", r), MainLane)
 		must(t, err)
-		_, err = s.Acknowledge(ctx, a)
+		_, err = s.Acknowledge(ctx, a, Outcome{})
 		must(t, err)
 	}
 	if err := tryAgain(); err != nil {

@@ -8,7 +8,7 @@ import (
 
 // firstVersion is the version of schema. Files of the versions before it were written before
 // the first release.
-const firstVersion = 23
+const firstVersion = 24
 
 // migrations contains the scripts that change a file of a former release. Script i migrates
 // version firstVersion+i to the next one. Until the first release, edit schema and increase
@@ -93,8 +93,7 @@ CREATE TABLE window (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX window_by_end ON window (until);
 
--- A message to send. AUTOINCREMENT never uses an id again. "Up to this id" therefore means the
--- same entries as long as an attempt exists.
+-- A message to send. AUTOINCREMENT never uses an id again: an attempt lists ids.
 CREATE TABLE entry (
 	id         INTEGER PRIMARY KEY AUTOINCREMENT,
 	receiver   TEXT NOT NULL,
@@ -110,8 +109,8 @@ CREATE TABLE entry (
 	aside      INTEGER NOT NULL DEFAULT 0 -- 1: in the lane of its subject
 ) STRICT;
 CREATE UNIQUE INDEX entry_by_key ON entry (receiver, key);
--- It covers what preparing a digest of 100,000 entries reads.
-CREATE INDEX entry_by_age ON entry (receiver, id, created_at, count, subject) WHERE aside = 0;
+-- It covers the search for the entries of a subject.
+CREATE INDEX entry_by_age ON entry (receiver, id, subject) WHERE aside = 0;
 CREATE INDEX entry_by_position ON entry (receiver, position, group_id) WHERE aside = 0;
 CREATE INDEX entry_aside ON entry (receiver, subject, id, position, key, group_id) WHERE aside = 1;
 
@@ -137,25 +136,17 @@ CREATE TABLE content (
 	data    BLOB NOT NULL
 ) STRICT;
 
--- A prepared message. In the main lane (-1), it contains the entries of its receiver up to the id
--- in last. In another lane, it contains the one entry with that id. An acknowledged attempt stays
--- until the last of its entries is removed.
+-- A prepared message. It exists as long as all of its entries. The main lane is -1.
 CREATE TABLE attempt (
-	id           INTEGER PRIMARY KEY AUTOINCREMENT,
-	receiver     TEXT NOT NULL,
-	lane         INTEGER NOT NULL,
-	key          TEXT NOT NULL,
-	body         BLOB NOT NULL,
-	last         INTEGER NOT NULL,
-	entries      INTEGER NOT NULL,
-	count        INTEGER NOT NULL,
-	oldest       INTEGER NOT NULL,
-	newest       INTEGER NOT NULL,
-	first_tried  INTEGER NOT NULL,
-	group_id     TEXT NOT NULL,
-	acknowledged INTEGER NOT NULL DEFAULT 0, -- 1: it was delivered, 2: it was given up
-	batch        INTEGER NOT NULL DEFAULT 0, -- 1: each entry is a message, sent with one request
-	picked       TEXT NOT NULL DEFAULT 'null', -- the ids, if it leaves out entries before the last one
+	id          INTEGER PRIMARY KEY AUTOINCREMENT,
+	receiver    TEXT NOT NULL,
+	lane        INTEGER NOT NULL,
+	key         TEXT NOT NULL,
+	entries     TEXT NOT NULL, -- a JSON list of the ids
+	count       INTEGER NOT NULL,
+	oldest      INTEGER NOT NULL,
+	first_tried INTEGER NOT NULL,
+	body        BLOB NOT NULL,
 	UNIQUE (receiver, lane)
 ) STRICT;
 CREATE TRIGGER attempt_deleted AFTER DELETE ON attempt BEGIN

@@ -173,11 +173,16 @@ func TestSnapshotAgreesWithTheFile(t *testing.T) {
 			position := s.State().Position
 			return s.Commit(ctx, Change{Events: &EventStep{Position: position}, Entries: entries(receiver(), max(1, int(position)-10), 5)})
 		},
-		func() error { return ignore(s.Prepare(ctx, receiver(), MainLane, random.Int64N(200), "key", nil)) },
+		func() error {
+			of := receiver()
+			pending, err := s.Pending(ctx, Query{Receiver: of, Lane: MainLane, Limit: 1 + random.IntN(20)})
+			must(t, err)
+			return ignore(s.Prepare(ctx, of, MainLane, idsOf(pending), "key", nil))
+		},
 		func() error {
 			a, err := s.Prepared(ctx, receiver(), MainLane)
 			if a != nil {
-				_, err = s.Acknowledge(ctx, a)
+				_, err = s.Acknowledge(ctx, a, Outcome{})
 			}
 			return err
 		},

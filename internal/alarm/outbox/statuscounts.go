@@ -153,11 +153,11 @@ func (tx *tx) countAll(ctx context.Context, changes map[string]StatusCounts) err
 }
 
 // countEnded counts the occurrences of a message that was delivered or given up.
-func (tx *tx) countEnded(ctx context.Context, a *Attempt, ended Counts, now time.Time) error {
-	if a.GivenUp {
-		return tx.countEach(ctx, a.Receiver, ended, dropped)
+func (tx *tx) countEnded(ctx context.Context, receiver string, o *Outcome, ended Counts, now time.Time) error {
+	if o.GivenUp {
+		return tx.countEach(ctx, receiver, ended, dropped)
 	}
-	return tx.countEach(ctx, a.Receiver, ended, func(n int64) StatusCounts { return StatusCounts{Delivered: n, LastDelivery: now} })
+	return tx.countEach(ctx, receiver, ended, func(n int64) StatusCounts { return StatusCounts{Delivered: n, LastDelivery: now} })
 }
 
 func dropped(n int64) StatusCounts { return StatusCounts{Dropped: n} }

@@ -10,7 +10,7 @@
 // An [Entry] has these steps:
 //
 //	Commit       stores the entry together with the position
-//	Prepare      binds the oldest entries of a receiver to one message with a fixed body and key
+//	Prepare      binds entries of a receiver to one message with a fixed body and key
 //	Acknowledge  removes the message and its entries after delivery, or after it was given up
 //
 // After a crash between Prepare and Acknowledge, [Store.Prepared] loads the same message
@@ -159,10 +159,7 @@ func (s *Store) openDatabase(ctx context.Context, path string) (err error) {
 	if s.readers, err = openReaders(path); err != nil {
 		return classify(err)
 	}
-	if err := s.memory.load(ctx, s.readers); err != nil {
-		return classify(err)
-	}
-	return classify(s.acknowledgeRest(ctx))
+	return classify(s.memory.load(ctx, s.readers))
 }
 
 // Close closes the store and releases its directory. It waits for a write that has begun.

@@ -59,17 +59,32 @@ func commit(t testing.TB, s *Store, receiver string, from, n int) {
 // prepare prepares a message of the oldest n pending entries of a receiver.
 func prepare(t testing.TB, s *Store, receiver string, n int) *Attempt {
 	t.Helper()
-	pending, err := s.Pending(context.Background(), receiver, MainLane, 0, n)
+	pending, err := s.Pending(context.Background(), Query{Receiver: receiver, Lane: MainLane, Limit: n})
 	must(t, err)
-	a, err := s.Prepare(context.Background(), receiver, MainLane, pending[len(pending)-1].ID, "key", []byte("body"))
+	a, err := s.Prepare(context.Background(), receiver, MainLane, idsOf(pending), "key", []byte("body"))
 	must(t, err)
 	return a
+}
+
+func idsOf(entries []Entry) (ids []int64) {
+	for i := range entries {
+		ids = append(ids, entries[i].ID)
+	}
+	return ids
+}
+
+// Waiting returns the number of entries of a receiver plus its occurrences in groups and
+// in messages of groups.
+func (s *Store) Waiting(receiver string) int64 {
+	s.memory.mu.RLock()
+	defer s.memory.mu.RUnlock()
+	return s.memory.backlogs[receiver].Entries + s.memory.held[receiver]
 }
 
 // pending returns the positions of the pending entries of a receiver.
 func pending(t testing.TB, s *Store, receiver string) []uint64 {
 	t.Helper()
-	entries, err := s.Pending(context.Background(), receiver, MainLane, 0, 10_000)
+	entries, err := s.Pending(context.Background(), Query{Receiver: receiver, Lane: MainLane, Limit: 10_000})
 	must(t, err)
 	positions := []uint64{}
 	for _, e := range entries {
@@ -130,11 +145,11 @@ func TestCallsOfAClosedStoreFail(t *testing.T) {
 	must(t, s.Close())
 	calls := map[string]func() error{
 		"write":        func() error { return s.Commit(ctx, Change{Events: &EventStep{}}) },
-		"read":         func() error { return second(s.Pending(ctx, "r", MainLane, 0, 1)) },
+		"read":         func() error { return second(s.Pending(ctx, Query{Receiver: "r", Lane: MainLane, Limit: 1})) },
 		"read one":     func() error { return second(s.Prepared(ctx, "r", MainLane)) },
 		"read counts":  func() error { return s.EachCount(ctx, nil) },
 		"drop":         func() error { return second(s.DropReceiver(ctx, "r")) },
-		"lazily write": func() error { return second(s.Prepare(ctx, "r", MainLane, 1, "", nil)) },
+		"lazily write": func() error { return second(s.Prepare(ctx, "r", MainLane, []int64{1}, "", nil)) },
 	}
 	for name, call := range calls {
 		t.Run(name, func(t *testing.T) {
@@ -195,8 +210,12 @@ func victim(dir string) error {
 func victimDelivers(ctx context.Context, s *Store) error {
 	a, err := s.Prepared(ctx, "r", MainLane)
 	if a == nil && err == nil {
-		last := int64(s.State().Position) // IDs equal positions, because no entry was ignored
-		a, err = s.Prepare(ctx, "r", MainLane, last, fmt.Sprint("up to ", last), []byte("body"))
+		var pending []Entry
+		if pending, err = s.Pending(ctx, Query{Receiver: "r", Lane: MainLane, Limit: MaxEntries / stretch * stretch}); err != nil || len(pending) == 0 {
+			return err
+		}
+		last := pending[len(pending)-1].Position // IDs equal positions, because no entry was ignored
+		a, err = s.Prepare(ctx, "r", MainLane, idsOf(pending), fmt.Sprint("up to ", last), []byte("body"))
 	}
 	if errors.Is(err, ErrNothingPending) {
 		return nil
@@ -204,13 +223,15 @@ func victimDelivers(ctx context.Context, s *Store) error {
 	if err != nil {
 		return err
 	}
-	fmt.Println("prepared", a.Last)
-	if _, err := s.Acknowledge(ctx, a); err != nil {
+	fmt.Println("prepared", lastOf(a))
+	if _, err := s.Acknowledge(ctx, a, Outcome{}); err != nil {
 		return err
 	}
-	fmt.Println("acknowledged", a.Last)
+	fmt.Println("acknowledged", lastOf(a))
 	return nil
 }
+
+func lastOf(a *Attempt) int64 { return a.Entries[len(a.Entries)-1] }
 
 func TestReturnedWritesSurviveSIGKILL(t *testing.T) {
 	dir, returned := t.TempDir(), map[string]uint64{}
@@ -277,10 +298,10 @@ func checkSurvivor(t *testing.T, s *Store, returned map[string]uint64) {
 	if a, err := s.Prepared(context.Background(), "r", MainLane); err != nil || (a == nil && returned["prepared"] > acknowledgedUpTo) {
 		t.Fatalf("prepared: got %v, %v, want one up to %d", a, err, returned["prepared"])
 	} else if a != nil {
-		if a.Key != fmt.Sprint("up to ", a.Last) || string(a.Body) != "body" || uint64(a.Entries) != uint64(a.Last)-acknowledgedUpTo {
+		if a.Key != fmt.Sprint("up to ", lastOf(a)) || string(a.Body) != "body" || len(a.Entries) != int(lastOf(a))-int(acknowledgedUpTo) {
 			t.Errorf("prepared: got %+v after %d", a, acknowledgedUpTo)
 		}
-		first = uint64(a.Last) + 1
+		first = uint64(lastOf(a)) + 1
 	}
 	for i, got := range pending(t, s, "r") {
 		if want := first + uint64(i); got != want {

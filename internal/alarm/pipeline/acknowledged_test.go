@@ -106,7 +106,7 @@ func (a *acknowledging) receive(d time.Duration) []string {
 	var got []string
 	a.pass(d, nil)
 	for {
-		entries, err := a.p.Outbox.Pending(ctx, "thread", outbox.MainLane, 0, 1)
+		entries, err := a.p.Outbox.Pending(ctx, outbox.Query{Receiver: "thread", Lane: outbox.MainLane, Limit: 1})
 		must(a.t, err)
 		if len(entries) == 0 {
 			return got
@@ -114,9 +114,9 @@ func (a *acknowledging) receive(d time.Duration) []string {
 		var m message.Message
 		must(a.t, json.Unmarshal(entries[0].Payload, &m))
 		got = append(got, m.Title)
-		attempt, err := a.p.Outbox.Prepare(ctx, "thread", outbox.MainLane, entries[0].ID, entries[0].Key, entries[0].Payload)
+		attempt, err := a.p.Outbox.Prepare(ctx, "thread", outbox.MainLane, []int64{entries[0].ID}, entries[0].Key, entries[0].Payload)
 		must(a.t, err)
-		_, err = a.p.Outbox.Acknowledge(ctx, attempt)
+		_, err = a.p.Outbox.Acknowledge(ctx, attempt, outbox.Outcome{})
 		must(a.t, err)
 	}
 }

@@ -120,7 +120,7 @@ func scaled(at uint64, from, to int64) objects.Batch {
 
 func notes(t *testing.T, store *outbox.Store) (all []string) {
 	t.Helper()
-	entries, err := store.Pending(t.Context(), "hook", outbox.MainLane, 0, 100)
+	entries, err := store.Pending(t.Context(), outbox.Query{Receiver: "hook", Lane: outbox.MainLane, Limit: 100})
 	must(t, err)
 	for i := range entries {
 		_, after, _ := strings.Cut(string(entries[i].Payload), `"note":"`)
@@ -198,11 +198,11 @@ func TestANewLeaderSendsTheChangesThatWaited(t *testing.T) {
 	replicaOfChanges(t, s, first, func(ctx context.Context, handle objects.Handler) {
 		must(t, handle(ctx, scaled(100, 3, 5)))
 		must(t, handle(ctx, scaled(101, 5, 1)))
-		entries, err := first.Pending(ctx, "hook", outbox.MainLane, 0, 1)
+		entries, err := first.Pending(ctx, outbox.Query{Receiver: "hook", Lane: outbox.MainLane, Limit: 1})
 		must(t, err)
-		attempt, err := first.Prepare(ctx, "hook", outbox.MainLane, entries[0].ID, "key", nil)
+		attempt, err := first.Prepare(ctx, "hook", outbox.MainLane, []int64{entries[0].ID}, "key", nil)
 		must(t, err)
-		_, err = first.Acknowledge(ctx, attempt)
+		_, err = first.Acknowledge(ctx, attempt, outbox.Outcome{})
 		must(t, err)
 	})
 	second := openOutbox(t)

@@ -114,7 +114,7 @@ func TestCountSinceAndTotalMeanTheSameEverywhere(t *testing.T) {
 			read := func() {
 				_, err := store.Release(t.Context())
 				must(t, err)
-				entries, err := store.Pending(t.Context(), "ops", outbox.MainLane, last, 100)
+				entries, err := store.Pending(t.Context(), outbox.Query{Receiver: "ops", Lane: outbox.MainLane, After: last, Limit: 100})
 				must(t, err)
 				for _, e := range entries {
 					var m message.Message

@@ -230,7 +230,7 @@ const maxPending = 100_000
 // drain takes the messages in the outbox as sent.
 func (r *dryRun) drain(ctx context.Context) error {
 	receiver := r.alarm.Receivers[0]
-	entries, err := r.outbox.Pending(ctx, receiver, outbox.MainLane, 0, maxPending)
+	entries, err := r.outbox.Pending(ctx, outbox.Query{Receiver: receiver, Lane: outbox.MainLane, Limit: maxPending})
 	if err != nil || len(entries) == 0 {
 		return err
 	}

@@ -236,13 +236,13 @@ func operatorRun(t *testing.T, a *match.Alarm, occurrences []alarm.Occurrence) [
 	})
 	var sent []string
 	send := func() {
-		entries, err := store.Pending(ctx, "ops", outbox.MainLane, 0, 1000)
+		entries, err := store.Pending(ctx, outbox.Query{Receiver: "ops", Lane: outbox.MainLane, Limit: 1000})
 		must(t, err)
 		for _, e := range entries {
 			sent = append(sent, clk.Now().String()+string(e.Payload))
-			attempt, err := store.Prepare(ctx, "ops", outbox.MainLane, e.ID, e.Key, e.Payload)
+			attempt, err := store.Prepare(ctx, "ops", outbox.MainLane, []int64{e.ID}, e.Key, e.Payload)
 			must(t, err)
-			_, err = store.Acknowledge(ctx, attempt)
+			_, err = store.Acknowledge(ctx, attempt, outbox.Outcome{})
 			must(t, err)
 		}
 	}

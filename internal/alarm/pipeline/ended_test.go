@@ -78,7 +78,7 @@ func TestADeletedAlarmResolvesWhatItReported(t *testing.T) {
 				p.acknowledgeOnce(t.Context())
 				_, err := store.Release(t.Context())
 				must(t, err)
-				entries, err := store.Pending(t.Context(), "ops", outbox.MainLane, last, 100)
+				entries, err := store.Pending(t.Context(), outbox.Query{Receiver: "ops", Lane: outbox.MainLane, After: last, Limit: 100})
 				must(t, err)
 				for _, e := range entries {
 					var m message.Message

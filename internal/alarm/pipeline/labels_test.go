@@ -44,7 +44,7 @@ func newLabelled(t *testing.T, spec v1alpha1.AlarmSpec) (*Pipeline, *labelledNam
 // labelsIn returns the object and the labels of each message that waits for a receiver, sorted.
 func (p *Pipeline) labelsIn(t *testing.T, receiver string) (all []string) {
 	t.Helper()
-	entries, err := p.Outbox.Pending(t.Context(), receiver, outbox.MainLane, 0, 1000)
+	entries, err := p.Outbox.Pending(t.Context(), outbox.Query{Receiver: receiver, Lane: outbox.MainLane, Limit: 1000})
 	must(t, err)
 	for i := range entries {
 		var m message.Message

@@ -122,7 +122,7 @@ func (p *Pipeline) retryOnce(t *testing.T) {
 // waiting returns which occurrences wait for a receiver in the outbox, in order.
 func (p *Pipeline) waiting(t *testing.T, receiver string, occurrences []alarm.Occurrence) (names []string) {
 	t.Helper()
-	entries, err := p.Outbox.Pending(t.Context(), receiver, outbox.MainLane, 0, 1000)
+	entries, err := p.Outbox.Pending(t.Context(), outbox.Query{Receiver: receiver, Lane: outbox.MainLane, Limit: 1000})
 	must(t, err)
 	for i := range entries {
 		for j := range occurrences {
@@ -372,9 +372,9 @@ func TestCheckpointContainsParkedOccurrences(t *testing.T) {
 	p := newParkingLot(t, u, map[string]v1alpha1.AlarmSpec{"picky": needsObject})
 	all := happened("shop/slow", "shop/web")
 	p.handleAll(t, all)
-	first, err := p.Outbox.Prepare(t.Context(), "picky", outbox.MainLane, 1, "key", nil)
+	first, err := p.Outbox.Prepare(t.Context(), "picky", outbox.MainLane, []int64{1}, "key", nil)
 	must(t, err)
-	_, err = p.Outbox.Acknowledge(t.Context(), first)
+	_, err = p.Outbox.Acknowledge(t.Context(), first, outbox.Outcome{})
 	must(t, err)
 
 	checkpointOf := func() (waiting map[string]uint64, behind map[string]uint64) {
@@ -391,11 +391,11 @@ func TestCheckpointContainsParkedOccurrences(t *testing.T) {
 		u.names = nil
 		p.retryOnce(t)
 	}
-	entries, err := p.Outbox.Pending(t.Context(), "picky", outbox.MainLane, 0, 10)
+	entries, err := p.Outbox.Pending(t.Context(), outbox.Query{Receiver: "picky", Lane: outbox.MainLane, Limit: 10})
 	must(t, err)
-	second, err := p.Outbox.Prepare(t.Context(), "picky", outbox.MainLane, entries[0].ID, "late", nil)
+	second, err := p.Outbox.Prepare(t.Context(), "picky", outbox.MainLane, []int64{entries[0].ID}, "late", nil)
 	must(t, err)
-	_, err = p.Outbox.Acknowledge(t.Context(), second)
+	_, err = p.Outbox.Acknowledge(t.Context(), second, outbox.Outcome{})
 	must(t, err)
 	if waiting, _ := checkpointOf(); len(waiting) > 0 {
 		t.Errorf("sent: waiting %v", waiting)

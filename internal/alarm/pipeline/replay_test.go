@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -190,18 +191,22 @@ func (r *reader) releaseUntil(ctx context.Context, clock *clocktesting.FakeClock
 // drain acknowledges all messages that can be sent now.
 func (r *reader) drain(ctx context.Context, store *outbox.Store, messages map[string]string) {
 	for receiver := range store.Snapshot().Backlogs {
-		entries, err := store.Pending(ctx, receiver, outbox.MainLane, 0, 1_000_000)
+		entries, err := store.Pending(ctx, outbox.Query{Receiver: receiver, Lane: outbox.MainLane, Limit: 1_000_000})
 		must(r.t, err)
+		var ids []int64
 		for _, e := range entries {
+			ids = append(ids, e.ID)
 			if _, twice := messages[e.Receiver+e.Key]; twice {
 				r.t.Errorf("%s was sent twice", e.Payload)
 			}
 			messages[e.Receiver+e.Key] = string(e.Payload)
 		}
 		last := entries[len(entries)-1]
-		attempt, err := store.Prepare(ctx, receiver, outbox.MainLane, last.ID, last.Key, nil)
-		must(r.t, err)
-		_, err = store.Acknowledge(ctx, attempt)
-		must(r.t, err)
+		for some := range slices.Chunk(ids, outbox.MaxEntries) {
+			attempt, err := store.Prepare(ctx, receiver, outbox.MainLane, some, last.Key, nil)
+			must(r.t, err)
+			_, err = store.Acknowledge(ctx, attempt, outbox.Outcome{})
+			must(r.t, err)
+		}
 	}
 }

@@ -303,12 +303,12 @@ func (t *term) deliverLane(ctx context.Context, receiver string, lane int64, n i
 		attempt, err := t.Outbox.Prepared(ctx, receiver, lane)
 		must(t.s.t, err)
 		if attempt == nil {
-			entries, err := t.Outbox.Pending(ctx, receiver, lane, 0, 1)
+			entries, err := t.Outbox.Pending(ctx, outbox.Query{Receiver: receiver, Lane: lane, Limit: 1})
 			must(t.s.t, err)
 			if len(entries) == 0 {
 				return
 			}
-			attempt, err = t.Outbox.Prepare(ctx, receiver, lane, entries[0].ID, entries[0].Key, entries[0].Payload)
+			attempt, err = t.Outbox.Prepare(ctx, receiver, lane, []int64{entries[0].ID}, entries[0].Key, entries[0].Payload)
 			must(t.s.t, err)
 		}
 		if lane == outbox.MainLane && t.s.rand.IntN(4) == 0 {
@@ -333,7 +333,7 @@ func (t *term) deliverLane(ctx context.Context, receiver string, lane int64, n i
 		if last {
 			return
 		}
-		_, err = t.Outbox.Acknowledge(ctx, attempt)
+		_, err = t.Outbox.Acknowledge(ctx, attempt, outbox.Outcome{})
 		must(t.s.t, err)
 	}
 }
@@ -341,7 +341,7 @@ func (t *term) deliverLane(ctx context.Context, receiver string, lane int64, n i
 // deliveredKeys returns the keys of the occurrences in a message, with the receiver.
 func deliveredKeys(receiver string, a *outbox.Attempt) []string {
 	var parts []string
-	if a.Group == "" {
+	if receiver != "by-team" && receiver != "grouped" {
 		return []string{receiver + "/" + a.Key}
 	}
 	for part := range strings.FieldsSeq(string(a.Body)) {

@@ -178,7 +178,7 @@ func (w *stateWorld) receive() []string {
 	_, err := w.store.Release(ctx)
 	must(w.t, err)
 	for {
-		entries, err := w.store.Pending(ctx, w.receiver, outbox.MainLane, 0, 1)
+		entries, err := w.store.Pending(ctx, outbox.Query{Receiver: w.receiver, Lane: outbox.MainLane, Limit: 1})
 		must(w.t, err)
 		if len(entries) == 0 {
 			return w.got
@@ -199,9 +199,9 @@ func (w *stateWorld) receive() []string {
 			text = "good " + m.Events[len(m.Events)-1].Regarding.Name
 		}
 		w.got = append(w.got, text)
-		attempt, err := w.store.Prepare(ctx, w.receiver, outbox.MainLane, entries[0].ID, fmt.Sprint(len(w.got)), nil)
+		attempt, err := w.store.Prepare(ctx, w.receiver, outbox.MainLane, []int64{entries[0].ID}, fmt.Sprint(len(w.got)), nil)
 		must(w.t, err)
-		_, err = w.store.Acknowledge(ctx, attempt)
+		_, err = w.store.Acknowledge(ctx, attempt, outbox.Outcome{})
 		must(w.t, err)
 	}
 }

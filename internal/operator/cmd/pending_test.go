@@ -51,18 +51,18 @@ func newOutbox(t *testing.T) (dir string) {
 	if err := l.Commit(t.Context(), batch); err != nil {
 		t.Fatal(err)
 	}
-	pending, err := l.Pending(t.Context(), "ClusterAlarmReceiver//ops", outbox.MainLane, 0, 3)
+	pending, err := l.Pending(t.Context(), outbox.Query{Receiver: "ClusterAlarmReceiver//ops", Lane: outbox.MainLane, Limit: 3})
 	if err != nil {
 		t.Fatal(err)
 	}
-	digest, err := l.Prepare(t.Context(), "ClusterAlarmReceiver//ops", outbox.MainLane, pending[2].ID, "digest", nil)
+	digest, err := l.Prepare(t.Context(), "ClusterAlarmReceiver//ops", outbox.MainLane, []int64{pending[0].ID, pending[1].ID, pending[2].ID}, "digest", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := l.Acknowledge(t.Context(), digest); err != nil {
+	if _, err := l.Acknowledge(t.Context(), digest, outbox.Outcome{KeepEntries: true}); err != nil {
 		t.Fatal(err)
 	}
-	aside, err := l.Prepare(t.Context(), "ClusterAlarmReceiver//ops", outbox.MainLane, pending[2].ID+1, "3", nil)
+	aside, err := l.Prepare(t.Context(), "ClusterAlarmReceiver//ops", outbox.MainLane, []int64{pending[2].ID + 1}, "3", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
