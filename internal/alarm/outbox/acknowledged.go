@@ -4,99 +4,13 @@ import (
 	"context"
 	"database/sql"
 	"time"
+
+	"github.com/bongsu-io/bongsu/internal/alarm/group"
 )
 
-// Acknowledgement says that a user acknowledged a group. It is in force until the group is
-// resolved. A group that begins again has the same ID, but began after Until.
-type Acknowledgement struct {
-	// Token identifies the acknowledgement. It is not 0.
-	Token int64
-	// Until is the latest time at which the group can have begun.
-	Until time.Time
-	// Announced is true if it was in force before: no notice is sent. An outbox that was lost
-	// knows it only from here.
-	Announced bool
-}
-
-// names reports whether the acknowledgement is that of a group which began at a time.
-func (a *Acknowledgement) names(began time.Time, g *group) bool {
-	return g.acknowledged == a.Token || !began.After(a.Until)
-}
-
-// startWith returns when the group began, if the occurrence of the Membership belongs to it.
-func (g *group) startWith(m *Membership) time.Time {
-	if g.total == 0 {
-		return m.At
-	}
-	return g.since
-}
-
-// addSilently adds an occurrence to an acknowledged group without a message. It leaves the due
-// time of messages as it is, so that the resolution does not wait for a message that is not sent.
-// A resolution that waits is removed, because the problem did not end.
-func (tx *tx) addSilently(ctx context.Context, e *Entry, g *group) error {
-	m := e.Member
-	g.since = g.startWith(m)
-	if !g.begun() {
-		g.first = m.At
-	}
-	if g.resolved {
-		g.resolved = false
-		if err := tx.dropHeldOf(ctx, e, g, "resolved"); err != nil {
-			return err
-		}
-	}
-	g.count(e)
-	if m.Acknowledged.Announced {
-		g.acknowledged = m.Acknowledged.Token
-	}
-	if !m.StateOnly {
-		tx.after(func(m *memory) { m.silenced += e.Count })
-	}
-	return nil
-}
-
-// dropHeldOf removes occurrences of a group that wait for a message and that a condition selects.
-// The occurrences of a former group with the same ID stay, and so does the end of the group.
-func (tx *tx) dropHeldOf(ctx context.Context, e *Entry, g *group, condition string) error {
-	counts, err := tx.deleteHeld(ctx, e.Receiver, `receiver = ? AND group_id = ? AND since = ? AND entry IS NULL AND NOT ends AND `+condition,
-		e.Receiver, e.Member.Group, micros(g.since))
-	var silenced int64
-	for _, n := range counts {
-		silenced += n
-	}
-	tx.after(func(m *memory) { m.silenced += silenced })
-	return err
-}
-
-// putAcknowledgement puts an acknowledgement into force, once, and holds its notice. Occurrences that
-// wait for a message are not sent any more. It does nothing if the group is another one, or is
-// resolved.
-func (tx *tx) putAcknowledgement(ctx context.Context, e *Entry, g *group, content, account int64) (held bool, err error) {
-	a := e.Member.Acknowledged
-	if !g.begun() || g.resolved || g.acknowledged == a.Token || !a.names(g.since, g) {
-		return false, nil
-	}
-	g.acknowledged = a.Token
-	if err := tx.dropHeldOf(ctx, e, g, "TRUE"); err != nil {
-		return false, err
-	}
-	if !e.Member.StateOnly {
-		notice := *g
-		notice.due = e.CreatedAt
-		notice.first = time.Time{}
-		if held, err = tx.hold(ctx, e, &notice, content, account); err != nil {
-			return false, err
-		}
-	}
-	_, err = tx.exec(ctx, `UPDATE open_group SET acknowledged = ? WHERE receiver = ? AND id = ?`, a.Token, e.Receiver, e.Member.Group)
-	tx.recount(e.Alarm)
-	return held, err
-}
-
-// Unacknowledged reports whether a group is open and began by Acknowledgement.Until, but an
+// Unacknowledged reports whether a group is open and began by group.Acknowledgement.Until, but an
 // acknowledgement is not in force for one of its receivers.
-func (s *Store) Unacknowledged(ctx context.Context, id string, a *Acknowledgement) (open bool, err error) {
+func (s *Store) Unacknowledged(ctx context.Context, id string, a *group.Acknowledgement) (open bool, err error) {
 	err = s.readers.QueryRowContext(ctx, `
 		SELECT EXISTS (SELECT 1 FROM open_group WHERE id = ? AND NOT resolved AND first > 0 AND since <= ? AND acknowledged <> ?)`,
 		id, micros(a.Until), a.Token).Scan(&open)
@@ -121,7 +35,7 @@ type ListedGroup struct {
 	// Over is when it is over if nothing happens in it.
 	Over  time.Time
 	Total int64
-	// Acknowledged is the Acknowledgement.Token in force, or 0.
+	// Acknowledged is the group.Acknowledgement.Token in force, or 0.
 	Acknowledged int64
 }
 

@@ -8,15 +8,17 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/bongsu-io/bongsu/internal/alarm/group"
 )
 
 // acknowledged is an acknowledgement of a group that began at this second or before.
-func acknowledged(until int) *Acknowledgement {
-	return &Acknowledgement{Token: int64(1000 + until), Until: day.Add(time.Duration(until) * time.Second)}
+func acknowledged(until int) *group.Acknowledgement {
+	return &group.Acknowledgement{Token: int64(1000 + until), Until: day.Add(time.Duration(until) * time.Second)}
 }
 
 // by makes entries belong to an alarm with an acknowledgement.
-func by(a *Acknowledgement, also ...func(*Entry)) func(*Entry) {
+func by(a *group.Acknowledgement, also ...func(*Entry)) func(*Entry) {
 	return func(e *Entry) {
 		e.Member.Acknowledged = a
 		for _, change := range also {
@@ -28,11 +30,11 @@ func by(a *Acknowledgement, also ...func(*Entry)) func(*Entry) {
 func resolving(e *Entry) { e.Member.Resolves = true }
 
 // acknowledge puts an acknowledgement into force. With a notice, the receiver shows it.
-func (g *grouped) acknowledge(a *Acknowledgement, group string, notice bool) {
+func (g *grouped) acknowledge(a *group.Acknowledgement, id string, notice bool) {
 	g.t.Helper()
 	must(g.t, g.Commit(context.Background(), Change{Entries: []Entry{{
 		Receiver: "r", Alarm: "Alarm/shop/rollouts", Key: fmt.Sprint("notice ", a.Token), CreatedAt: g.clock.Now(), Payload: []byte("by ana"),
-		Member: &Membership{Group: group, Acknowledged: a, Notice: true, StateOnly: !notice},
+		Member: &Membership{Group: id, Acknowledged: a, Notice: true, StateOnly: !notice},
 	}}}))
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/bongsu-io/bongsu/internal/alarm"
+	"github.com/bongsu-io/bongsu/internal/alarm/group"
 )
 
 // Membership makes an Entry wait for a message of its group.
@@ -49,8 +50,33 @@ type Membership struct {
 	Suppressed bool
 	// Acknowledged is set if a user acknowledged a group with this ID. Notice is true for the
 	// Entry that says so, which has a Count of 0: it puts the acknowledgement into force.
-	Acknowledged *Acknowledgement
+	Acknowledged *group.Acknowledgement
 	Notice       bool
+}
+
+func (m *Membership) rule() group.Rule {
+	return group.Rule{Wait: m.Wait, Interval: m.Interval, Open: m.Open, Quiet: m.Quiet, Lasts: m.Lasts}
+}
+
+func (m *Membership) event(e *Entry) group.Event {
+	event := group.Event{At: m.At, Count: e.Count, Key: e.Key, Acknowledgement: m.Acknowledged}
+	switch {
+	case m.Notice:
+		event.Kind, event.At = group.Notice, e.CreatedAt
+	case m.Ends:
+		event.Kind = group.End
+	case m.OnlyResolves:
+		event.Kind = group.OnlyResolution
+	case m.Resolves:
+		event.Kind = group.Resolution
+	}
+	switch {
+	case m.Suppressed, m.Notice && m.StateOnly:
+		event.Message = group.Suppressed
+	case m.StateOnly:
+		event.Message = group.Sent
+	}
+	return event
 }
 
 // MaxGroupName is the maximum length of Membership.Name, in bytes.
@@ -66,28 +92,12 @@ func EndKey(last string) string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// group is the state of an open group of a receiver. It counts all occurrences, also those that are
-// not sent.
-type group struct {
-	// since and newest are the times of the first and the last occurrence. due is when
-	// the message of the last occurrence is due, and first when the first message was due: zero if
-	// all occurrences were suppressed. paced is when the last message with a problem was due: the interval
-	// until the next one begins there.
-	since, newest, due, first, paced time.Time
-	// over is when the group is over if nothing happens in it.
-	over  time.Time
-	total int64
-	// released is the due time of the last message that was put into the outbox.
-	released  time.Time
-	resolved  bool
+// openGroup is a row of open_group.
+type openGroup struct {
+	group.State
 	reference string
-	// accepted is when the receiver accepted the last message, 0 if that resolved the group.
-	accepted time.Time
-	// ending is the key of the entry that ends the group, empty if none waits.
-	ending string
-	// name is Membership.Name. acknowledged is the Acknowledgement.Token in force, or 0.
-	name         string
-	acknowledged int64
+	// name is Membership.Name.
+	name string
 	// repeated is the size of the message that is kept to be sent again.
 	repeated int64
 	// budget names the space that the group uses, and bytes is how much.
@@ -95,219 +105,119 @@ type group struct {
 	bytes  int64
 }
 
-const selectGroup = `SELECT since, newest, due, first, total, released, resolved, reference, ending, name, acknowledged, repeated, budget, bytes, accepted, over, paced FROM open_group WHERE receiver = ?1 AND id = ?2`
+const selectGroup = `
+	SELECT since, newest, due, first, paced, over, total, released, resolved, accepted, interval, ending, acknowledged, reference, name, repeated, budget, bytes
+	FROM open_group WHERE receiver = ?1 AND id = ?2`
 
-func (tx *tx) group(ctx context.Context, receiver, id string) (g group, found bool, err error) {
+func (tx *tx) group(ctx context.Context, receiver, id string) (g openGroup, found bool, err error) {
 	err = tx.row(ctx, selectGroup, receiver, id).Scan(
-		timestamp{&g.since}, timestamp{&g.newest}, timestamp{&g.due}, timestamp{&g.first}, &g.total, timestamp{&g.released}, &g.resolved, &g.reference, &g.ending, &g.name, &g.acknowledged, &g.repeated, &g.budget, &g.bytes, timestamp{&g.accepted}, timestamp{&g.over}, timestamp{&g.paced})
+		timestamp{&g.Since}, timestamp{&g.Newest}, timestamp{&g.Due}, timestamp{&g.First}, timestamp{&g.Paced}, timestamp{&g.Over}, &g.Total,
+		timestamp{&g.Released}, &g.Resolved, timestamp{&g.Accepted}, duration{&g.Interval}, &g.Ending, &g.Acknowledged,
+		&g.reference, &g.name, &g.repeated, &g.budget, &g.bytes)
 	if errors.Is(err, sql.ErrNoRows) {
-		return group{}, false, nil
+		return openGroup{}, false, nil
 	}
 	return g, err == nil, err
 }
 
-// messageClosed reports whether the message of the last occurrence does not take another
-// one. If the Events come in order, this depends only on their times: no message enters the
-// outbox before it is due. A served occurrence was in that message, which is why released is
-// no obstacle.
-func (g *group) messageClosed(at time.Time, served bool) bool {
-	return !at.Before(g.due) || !served && !g.released.Before(g.due)
+// duration scans a duration in microseconds.
+type duration struct{ *time.Duration }
+
+func (d duration) Scan(value any) error {
+	micros := value.(int64)
+	*d.Duration = time.Duration(micros) * time.Microsecond
+	return nil
 }
 
-// isOver reports whether an occurrence begins a new group.
-func (g *group) isOver(m *Membership, served bool) bool {
-	if g.resolved && g.messageClosed(m.At, served) {
-		return true
-	}
-	if m.Quiet > 0 {
-		return !m.At.Before(g.endDue(m))
-	}
-	return !m.Lasts && m.At.After(g.over)
-}
-
-// successor returns the group that begins after this one with an occurrence. The last message of
-// this one can still need the reference. The interval is kept between two problems, and between
-// two resolutions.
-func (g *group) successor(m *Membership) group {
-	next := group{reference: g.reference, name: g.name, repeated: g.repeated, budget: g.budget, bytes: g.bytes, accepted: g.accepted, paced: g.paced}
-	if g.resolved && m.Resolves {
-		next.due, next.released = g.due, g.released
-	}
-	return next
-}
-
-// isReported reports whether the first message of the group was due before an occurrence. Like
-// messageClosed, it depends only on times if the Events come in order.
-func (g *group) isReported(at time.Time, served bool) bool {
-	return !at.Before(g.first) || !served && !g.released.Before(g.first)
-}
-
-// endDue returns when a group with a Membership.Quiet is resolved: after its last message, which
-// does not wait until all Events are read.
-func (g *group) endDue(m *Membership) time.Time {
-	return latest(g.newest.Add(m.Quiet), g.due).Add(time.Second)
-}
-
-// setDue sets when the message of a new occurrence is due, at the end of a second. The occurrence
-// joins the message of the last one if that is not closed. The end of a problem is due at once,
-// after the first message of the group. It takes the message with it that is due later. If the
-// problem occurs again before the first message, that has all of them: see [tx.holdOccurrence].
-func (g *group) setDue(m *Membership, served bool) {
-	switch {
-	case m.Resolves && g.begun() && !g.resolved:
-		g.due = latest(m.At, g.first).Add(time.Second)
-		if g.paced.After(g.due) {
-			g.paced = g.due
-		}
-		return
-	case g.resolved && !m.Resolves && !g.isReported(m.At, served):
-		g.due = g.first
-	case !g.messageClosed(m.At, served):
-	case m.Resolves: // there was no problem
-		g.due = latest(m.At.Add(m.Wait+time.Second), g.due.Add(m.Interval))
-	default:
-		g.due = latest(m.At.Add(m.Wait+time.Second), g.paced.Add(m.Interval))
-	}
-	if !m.Resolves {
-		g.paced = g.due
+// stateValues are the columns of a State in the order of selectGroup.
+func stateValues(s *group.State) []any {
+	return []any{
+		micros(s.Since), micros(s.Newest), micros(s.Due), micros(s.First), micros(s.Paced), micros(s.Over), s.Total,
+		micros(s.Released), s.Resolved, micros(s.Accepted), s.Interval.Microseconds(), s.Ending, s.Acknowledged,
 	}
 }
 
 // join adds an entry to its group. The entry waits until the message of the group is due.
 // held reports whether it is new and uses the content.
 func (tx *tx) join(ctx context.Context, e *Entry, content, account int64) (held bool, err error) {
-	m := e.Member
-	g, known, err := tx.group(ctx, e.Receiver, m.Group)
+	g, known, err := tx.group(ctx, e.Receiver, e.Member.Group)
 	if err != nil {
 		return false, err
 	}
-	if !known {
-		g.budget = e.Budget
+	event, err := tx.eventOf(ctx, e)
+	if err != nil {
+		return false, err
+	}
+	next, do := group.Next(g.State, e.Member.rule(), event)
+	if do.Hold != nil {
+		if held, err = tx.hold(ctx, e, &next, do.Hold, content, account); !held || err != nil {
+			return false, err
+		}
+	}
+	if err := tx.change(ctx, e, &next, &do); err != nil {
+		return false, err
 	}
 	switch {
-	case m.Notice:
-		return tx.putAcknowledgement(ctx, e, &g, content, account)
-	case m.Ends:
-		return tx.holdEnd(ctx, e, &g, content, account)
-	case m.Suppressed:
-		return false, tx.addSuppressed(ctx, e, g, known)
+	case next == g.State:
+	case known:
+		err = tx.updateGroup(ctx, e.Receiver, e.Member.Group, &next)
+		tx.recount(e.Alarm)
 	default:
-		return tx.joinOccurrence(ctx, e, g, known, content, account)
+		err = tx.insertGroup(ctx, e, &next)
 	}
-}
-
-// joinOccurrence is join for an entry that is an occurrence.
-func (tx *tx) joinOccurrence(ctx context.Context, e *Entry, g group, known bool, content, account int64) (held bool, err error) {
-	m := e.Member
-	served, err := tx.isServed(ctx, e)
 	if err != nil {
 		return false, err
 	}
-	ended := known && g.isOver(m, served)
-	if ended {
-		g = g.successor(m)
-	}
-	if m.OnlyResolves && !g.begun() {
-		return false, nil
-	}
-	silent := m.Acknowledged != nil && !m.Resolves && m.Acknowledged.names(g.startWith(m), &g)
-	if !silent {
-		g.add(e, served)
-	}
-	switch {
-	case silent:
-		if err := tx.addSilently(ctx, e, &g); err != nil {
-			return false, err
-		}
-	case served:
-		g.released = g.due
-	case !m.StateOnly:
-		if held, err = tx.holdOccurrence(ctx, e, &g, content, account); !held || err != nil {
-			return false, err
-		}
-	}
-	if err := tx.dropEnd(ctx, e.Receiver, &g); err != nil {
-		return false, err
-	}
-	if err := tx.putGroup(ctx, e, &g, !known); err != nil {
-		return false, err
-	}
-	return held, tx.rememberJoined(ctx, e, &g, ended, served)
+	return held, tx.keep(ctx, e, &next, &do)
 }
 
-// add updates the state of the group with an entry.
-func (g *group) add(e *Entry, served bool) {
-	m := e.Member
-	g.setDue(m, served)
-	g.resolved = m.Resolves
-	g.since = g.startWith(m)
-	if !g.begun() {
-		g.first = g.due
+// eventOf returns what an entry is in its group.
+func (tx *tx) eventOf(ctx context.Context, e *Entry) (group.Event, error) {
+	event := e.Member.event(e)
+	if event.Message != group.Sent {
+		return event, nil
 	}
-	g.count(e)
+	var waits bool
+	err := tx.row(ctx, `SELECT EXISTS (SELECT 1 FROM held WHERE receiver = ? AND key = ? AND (entry IS NULL OR NOT ends))`, e.Receiver, e.Key).Scan(&waits)
+	if waits {
+		event.Message = group.Waits
+	}
+	return event, err
 }
 
-// begun reports whether a message of the group was due. Otherwise, all occurrences were suppressed.
-func (g *group) begun() bool { return !g.first.IsZero() }
+const updateState = `
+	UPDATE open_group SET since = ?3, newest = ?4, due = ?5, first = ?6, paced = ?7, over = ?8, total = ?9,
+		released = ?10, resolved = ?11, accepted = ?12, interval = ?13, ending = ?14, acknowledged = ?15
+	WHERE receiver = ?1 AND id = ?2`
 
-// addSuppressed counts an occurrence that is not sent. It neither keeps a group open that has begun,
-// nor resolves one.
-func (tx *tx) addSuppressed(ctx context.Context, e *Entry, g group, known bool) error {
-	m := e.Member
-	if known && g.isOver(m, true) {
-		g = g.successor(m)
-	}
-	g.since = g.startWith(m)
-	if g.begun() {
-		g.total += e.Count
-	} else {
-		g.count(e)
-	}
-	return tx.putGroup(ctx, e, &g, !known)
-}
-
-// count counts an entry, which keeps the group open.
-func (g *group) count(e *Entry) {
-	m := e.Member
-	g.newest, g.total = latest(g.newest, m.At), g.total+e.Count
-	if m.Resolves {
-		g.over = g.newest.Add(GroupLife)
-	} else {
-		g.over = latest(g.over, m.At.Add(max(GroupLife, m.Open)))
-	}
-}
-
-func latest(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
-}
-
-func (tx *tx) putGroup(ctx context.Context, e *Entry, g *group, opened bool) error {
-	g.name = e.Member.Name
-	bytes := GroupBytes(e.Receiver, e.Alarm, g.budget, g.name) + referenceBytes(g.reference, g.name) + g.repeated
-	_, err := tx.exec(ctx, `
-		REPLACE INTO open_group (receiver, id, alarm, since, newest, due, first, total, released, resolved, reference, ending, name, acknowledged, repeated, budget, bytes, interval, accepted, over, paced, alarm_uid)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		e.Receiver, e.Member.Group, e.Alarm, micros(g.since), micros(g.newest), micros(g.due), micros(g.first), g.total,
-		micros(g.released), g.resolved, g.reference, g.ending, g.name, g.acknowledged, g.repeated, g.budget, bytes, e.Member.Interval.Microseconds(), micros(g.accepted), micros(g.over), micros(g.paced), e.Member.AlarmUID)
-	tx.addState(g.budget, bytes-g.bytes)
-	tx.recount(e.Alarm)
-	if opened {
-		tx.after(func(m *memory) { m.groups.addIn(g.budget, e.Alarm, 1) })
-	}
+func (tx *tx) updateGroup(ctx context.Context, receiver, id string, s *group.State) error {
+	_, err := tx.exec(ctx, updateState, append([]any{receiver, id}, stateValues(s)...)...)
 	return err
 }
 
-// isServed reports whether an entry only updates its group because it was sent. It was not
-// if it waits here, or is in a message.
-func (tx *tx) isServed(ctx context.Context, e *Entry) (served bool, err error) {
-	if !e.Member.StateOnly {
-		return false, nil
+func (tx *tx) insertGroup(ctx context.Context, e *Entry, s *group.State) error {
+	m := e.Member
+	bytes := GroupBytes(e.Receiver, e.Alarm, e.Budget, m.Name)
+	_, err := tx.exec(ctx, `
+		INSERT INTO open_group (receiver, id, alarm, alarm_uid, name, reference, budget, bytes, since, newest, due, first, paced, over, total, released, resolved, accepted, interval, ending, acknowledged)
+		VALUES (?, ?, ?, ?, ?, '', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		append([]any{e.Receiver, m.Group, e.Alarm, m.AlarmUID, m.Name, e.Budget, bytes}, stateValues(s)...)...)
+	tx.recount(e.Alarm)
+	tx.after(func(m *memory) {
+		m.addState(e.Budget, bytes)
+		m.groups.addIn(e.Budget, e.Alarm, 1)
+	})
+	return err
+}
+
+// changeGroup changes the state of a group, if there is one.
+func (tx *tx) changeGroup(ctx context.Context, receiver, id string, change func(*group.State)) error {
+	g, known, err := tx.group(ctx, receiver, id)
+	before := g.State
+	if change(&g.State); !known || err != nil || g.State == before {
+		return err
 	}
-	err = tx.row(ctx, `SELECT NOT EXISTS (SELECT 1 FROM held WHERE receiver = ? AND key = ?)`, e.Receiver, e.Key).Scan(&served)
-	return served, err
+	return tx.updateGroup(ctx, receiver, id, &g.State)
 }
 
 // endLife is how long a group with a message that is sent again stays after it ended, so that

@@ -3,42 +3,9 @@ package outbox
 import (
 	"context"
 	"database/sql"
-	"time"
+
+	"github.com/bongsu-io/bongsu/internal/alarm/group"
 )
-
-// holdEnd stores the end of a group, which dropEnd removes if something happens before. With
-// StateOnly, it was sent or already waits here.
-func (tx *tx) holdEnd(ctx context.Context, e *Entry, g *group, content, account int64) (held bool, err error) {
-	if !g.begun() || g.resolved || g.ending != "" {
-		return false, nil // its occurrence was not added
-	}
-	waits := false
-	if e.Member.StateOnly {
-		err = tx.row(ctx, `SELECT EXISTS (SELECT 1 FROM held WHERE receiver = ? AND key = ? AND entry IS NULL)`, e.Receiver, e.Key).Scan(&waits)
-	} else {
-		end := *g
-		end.due, end.resolved = g.endDue(e.Member), true
-		held, err = tx.hold(ctx, e, &end, content, account)
-	}
-	if err != nil {
-		return false, err
-	}
-	if !held && !waits { // it was sent
-		return false, tx.remember(ctx, e.Receiver, e.Member.Group, nil, time.Time{})
-	}
-	g.ending = e.Key
-	return held, tx.putGroup(ctx, e, g, false)
-}
-
-// dropEnd removes the end of a group that something happened in, unless it is in a message.
-func (tx *tx) dropEnd(ctx context.Context, receiver string, g *group) error {
-	if g.ending == "" {
-		return nil
-	}
-	_, err := tx.deleteHeld(ctx, receiver, `receiver = ? AND key = ? AND entry IS NULL`, receiver, g.ending)
-	g.ending = ""
-	return err
-}
 
 // deleteHeld deletes occurrences of a receiver that a condition selects. It returns their counts.
 func (tx *tx) deleteHeld(ctx context.Context, receiver, where string, args ...any) (Counts, error) {
@@ -66,12 +33,12 @@ func (tx *tx) deleteHeld(ctx context.Context, receiver, where string, args ...an
 
 // hold stores an entry until the message of its group is due. An entry that already
 // waits, or is in a message, is not stored again.
-func (tx *tx) hold(ctx context.Context, e *Entry, g *group, content, account int64) (bool, error) {
+func (tx *tx) hold(ctx context.Context, e *Entry, s *group.State, p *group.Part, content, account int64) (bool, error) {
 	n, err := tx.exec(ctx, `
 		INSERT INTO held (receiver, key, group_id, alarm, position, count, created_at, due, release_at, content, account, since, total, first, resolved, ends, stream)
 		VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16) ON CONFLICT (receiver, key) DO NOTHING`,
-		e.Receiver, e.Key, e.Member.Group, e.Alarm, e.Position, e.Count, micros(e.CreatedAt), micros(g.due), content, account,
-		micros(g.since), g.total, g.due.Equal(g.first), g.resolved, e.Member.Ends, e.Stream)
+		e.Receiver, e.Key, e.Member.Group, e.Alarm, e.Position, e.Count, micros(e.CreatedAt), micros(p.Due), content, account,
+		micros(s.Since), s.Total, p.First, p.Resolves, e.Member.Ends, e.Stream)
 	var changes int64
 	if e.Stream != "" {
 		changes = 1
@@ -82,20 +49,45 @@ func (tx *tx) hold(ctx context.Context, e *Entry, g *group, content, account int
 	return n > 0, err
 }
 
-// holdOccurrence is hold for an occurrence. One that resolves the group, or that is in its first
-// message, takes those with it that are due later.
-func (tx *tx) holdOccurrence(ctx context.Context, e *Entry, g *group, content, account int64) (held bool, err error) {
-	held, err = tx.hold(ctx, e, g, content, account)
-	if held && (e.Member.Resolves || g.due.Equal(g.first)) {
-		_, err = tx.exec(ctx, updateHastened, e.Receiver, e.Member.Group, micros(g.due))
-	}
-	return held, err
-}
-
 // updateHastened leaves the notice of an acknowledgement, which is a message of its own.
 const updateHastened = `
 	UPDATE held INDEXED BY held_by_group SET due = ?3, release_at = ?3
 	WHERE receiver = ?1 AND group_id = ?2 AND entry IS NULL AND due > ?3 AND NOT ends AND (count > 0 OR resolved)`
+
+// change changes what waits in the group of an entry.
+func (tx *tx) change(ctx context.Context, e *Entry, s *group.State, do *group.Actions) error {
+	if do.Hasten {
+		if _, err := tx.exec(ctx, updateHastened, e.Receiver, e.Member.Group, micros(do.Hold.Due)); err != nil {
+			return err
+		}
+	}
+	if do.DropWaiting || do.DropResolutions {
+		if err := tx.dropWaiting(ctx, e, s, do); err != nil {
+			return err
+		}
+	}
+	if do.Silenced {
+		tx.after(func(m *memory) { m.silenced += e.Count })
+	}
+	if do.DropEnd == "" {
+		return nil
+	}
+	_, err := tx.deleteHeld(ctx, e.Receiver, `receiver = ? AND key = ? AND entry IS NULL`, e.Receiver, do.DropEnd)
+	return err
+}
+
+// dropWaiting removes what waits in a group, only resolutions unless DropWaiting is set. What waits in a
+// former group with the same ID stays.
+func (tx *tx) dropWaiting(ctx context.Context, e *Entry, s *group.State, do *group.Actions) error {
+	counts, err := tx.deleteHeld(ctx, e.Receiver, `receiver = ? AND group_id = ? AND since = ? AND entry IS NULL AND NOT ends AND key <> ? AND (resolved OR ?)`,
+		e.Receiver, e.Member.Group, micros(s.Since), e.Key, do.DropWaiting)
+	tx.after(func(m *memory) {
+		for _, n := range counts {
+			m.silenced += n
+		}
+	})
+	return err
+}
 
 // Held contains the occurrences that wait in the groups of a receiver: the position of
 // each Entry.Key.

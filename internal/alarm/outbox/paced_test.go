@@ -398,10 +398,10 @@ func TestAnAcknowledgementReadsOnlyItsGroups(t *testing.T) {
 	must(t, s.readers.QueryRow(`SELECT sql FROM sqlite_schema WHERE name = 'message_of_group_deleted'`).Scan(&trigger))
 	_, trigger, _ = strings.Cut(trigger, "BEGIN")
 	trigger = strings.NewReplacer("OLD.receiver", "?1", "OLD.group_id", "?2", "END", "").Replace(trigger)
-	const ofGroup = "SEARCH open_group USING PRIMARY KEY (receiver=? AND id=?)"
+	const ofMessage = "SEARCH held USING INDEX held_by_entry (entry=?)"
 	for query, want := range map[string]string{
 		trigger:        "SEARCH held USING INDEX held_by_group (receiver=? AND group_id=?",
-		updateAccepted: ofGroup,
+		selectMessages: ofMessage,
 	} {
 		if plan := explain(t, s, query); !strings.Contains(plan, want) || strings.Contains(plan, "(receiver=?)") {
 			t.Errorf("%s:\n%s", query, plan)

@@ -10,6 +10,9 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/bongsu-io/bongsu/internal/alarm"
+	"github.com/bongsu-io/bongsu/internal/alarm/group"
 )
 
 // Group describes a group when a message of it is made.
@@ -107,6 +110,7 @@ type groupKey struct{ receiver, group string }
 type dueMessage struct {
 	groupKey
 	from, due time.Time
+	state     *group.State
 }
 
 const selectDue = `
@@ -143,7 +147,7 @@ func (tx *tx) release(ctx context.Context, now time.Time, readUpTo int64) (made 
 // releaseMessage makes one message and returns the number of its parts. It never adds
 // occurrences that are not due. The message has no content of its own: see composeMessage.
 func (tx *tx) releaseMessage(ctx context.Context, m dueMessage) (made int64, err error) {
-	e, err := tx.sumParts(ctx, m)
+	e, ends, err := tx.sumParts(ctx, m)
 	if err != nil {
 		return 0, err
 	}
@@ -154,7 +158,7 @@ func (tx *tx) releaseMessage(ctx context.Context, m dueMessage) (made int64, err
 	// The position is after all Events that are read, so that the message does not lower
 	// the delivered offset of the receiver. HeldKeys reports its parts.
 	e.Position = max(state.Position, state.Delivered.Offset(m.receiver)) + 1
-	e.CreatedAt = latest(e.CreatedAt, m.due) // it could not be sent earlier
+	e.CreatedAt = alarm.Later(e.CreatedAt, m.due) // it could not be sent earlier
 	entry, err := tx.insertReleased(ctx, e, m.group)
 	if err != nil {
 		return 0, err
@@ -162,20 +166,10 @@ func (tx *tx) releaseMessage(ctx context.Context, m dueMessage) (made int64, err
 	if made, err = tx.exec(ctx, updateParts, m.receiver, m.group, micros(m.from), micros(m.due), entry); err != nil {
 		return 0, err
 	}
-	_, err = tx.exec(ctx, `UPDATE open_group SET released = max(released, ?3) WHERE receiver = ?1 AND id = ?2`,
-		m.receiver, m.group, micros(m.due))
-	if err != nil {
-		return 0, err
-	}
 	tx.recount(e.Alarm)
-	_, err = tx.exec(ctx, endGroup, m.receiver, m.group, micros(m.due))
-	return made, err
+	m.state.Release(m.due, ends)
+	return made, tx.updateGroup(ctx, m.receiver, m.group, m.state)
 }
-
-// endGroup resolves a group whose end was put into a message.
-const endGroup = `
-	UPDATE open_group SET resolved = 1, due = max(due, ?3), ending = '' WHERE receiver = ?1 AND id = ?2 AND ending <> ''
-	AND EXISTS (SELECT 1 FROM held WHERE held.receiver = ?1 AND key = open_group.ending AND entry IS NOT NULL)`
 
 // updateParts names its index, because messages of very many groups can be due in the
 // same second.
@@ -186,20 +180,22 @@ const selectDueParts = `
 	SELECT alarm, key, count, created_at FROM held INDEXED BY held_by_group
 	WHERE receiver = ?1 AND group_id = ?2 AND entry IS NULL AND due BETWEEN ?3 AND ?4 ORDER BY due, position, key`
 
-// sumParts returns the entry of a message that is due. Its key is a hash of the keys of the
-// parts.
-func (tx *tx) sumParts(ctx context.Context, m dueMessage) (*Entry, error) {
-	e, keys := &Entry{Receiver: m.receiver}, sha256.New()
+// sumParts returns the entry of a message that is due, and whether the end of the group is one of its
+// parts. Its key is a hash of the keys of the parts.
+func (tx *tx) sumParts(ctx context.Context, m dueMessage) (e *Entry, ends bool, err error) {
+	e = &Entry{Receiver: m.receiver}
+	keys := sha256.New()
 	rows, err := tx.query(ctx, selectDueParts, m.receiver, m.group, micros(m.from), micros(m.due))
 	err = each(rows, err, func(rows *sql.Rows) error {
 		var p Entry
 		err := rows.Scan(&p.Alarm, &p.Key, &p.Count, timestamp{&p.CreatedAt})
-		e.Alarm, e.Count, e.CreatedAt = p.Alarm, e.Count+p.Count, latest(e.CreatedAt, p.CreatedAt)
+		e.Alarm, e.Count, e.CreatedAt = p.Alarm, e.Count+p.Count, alarm.Later(e.CreatedAt, p.CreatedAt)
+		ends = ends || p.Key == m.state.Ending
 		_, _ = io.WriteString(keys, p.Key+"\x00") // a hash does not fail
 		return err
 	})
 	e.Key = hex.EncodeToString(keys.Sum(nil)[:16])
-	return e, err
+	return e, ends, err
 }
 
 // selectGroupOf selects the state of the group after the last part of a message. The message is

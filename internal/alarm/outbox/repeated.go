@@ -5,6 +5,8 @@ import (
 	"database/sql"
 	"math"
 	"time"
+
+	"github.com/bongsu-io/bongsu/internal/alarm/group"
 )
 
 // repeatedBytes returns how many bytes a message counts for that is sent again. It is rounded up
@@ -44,19 +46,19 @@ func (tx *tx) remember(ctx context.Context, receiver, id string, data []byte, se
 	return err
 }
 
-// rememberJoined removes the message of a group that ended before an entry. If another leader
-// sent the entry (served) to a receiver that repeats, it keeps what a message says about it.
+// keep removes the message of a group that ended before an entry. If another leader sent the entry
+// to a receiver that repeats, it keeps what a message says about it.
 // The message that was sent is not known, because it can have had other parts.
-func (tx *tx) rememberJoined(ctx context.Context, e *Entry, g *group, ended, served bool) error {
-	if ended || served && g.resolved {
+func (tx *tx) keep(ctx context.Context, e *Entry, s *group.State, do *group.Actions) error {
+	if do.Forget {
 		if err := tx.remember(ctx, e.Receiver, e.Member.Group, nil, time.Time{}); err != nil {
 			return err
 		}
 	}
-	if !served || g.resolved || !e.Member.Repeats || e.Payload == nil {
+	if !do.Remember || !e.Member.Repeats || e.Payload == nil {
 		return nil
 	}
-	of := Group{ID: e.Member.Group, By: e.Member.By, Since: g.since, Total: g.total}
+	of := Group{ID: e.Member.Group, By: e.Member.By, Since: s.Since, Total: s.Total}
 	data, err := tx.compose(of, []Entry{*e}, e.Count)
 	if err != nil {
 		return err

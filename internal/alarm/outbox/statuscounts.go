@@ -26,7 +26,7 @@ func (c StatusCounts) Plus(d StatusCounts) StatusCounts {
 		SuppressedByThreshold: c.SuppressedByThreshold + d.SuppressedByThreshold, SuppressedByMute: c.SuppressedByMute + d.SuppressedByMute,
 		Dropped: c.Dropped + d.Dropped, Unresolved: c.Unresolved + d.Unresolved, Undecided: c.Undecided + d.Undecided,
 		WithoutGroupKey: c.WithoutGroupKey + d.WithoutGroupKey,
-		LastMatch:       latest(c.LastMatch, d.LastMatch), LastDelivery: latest(c.LastDelivery, d.LastDelivery),
+		LastMatch:       alarm.Later(c.LastMatch, d.LastMatch), LastDelivery: alarm.Later(c.LastDelivery, d.LastDelivery),
 	}
 }
 

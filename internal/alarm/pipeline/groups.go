@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/bongsu-io/bongsu/internal/alarm"
+	"github.com/bongsu-io/bongsu/internal/alarm/group"
 	"github.com/bongsu-io/bongsu/internal/alarm/match"
 	"github.com/bongsu-io/bongsu/internal/alarm/message"
 	"github.com/bongsu-io/bongsu/internal/alarm/outbox"
@@ -278,6 +279,6 @@ func groupName(by []alarm.GroupValue) string {
 	return name[:cut]
 }
 
-func acknowledgement(a *match.Acknowledgement) *outbox.Acknowledgement {
-	return &outbox.Acknowledgement{Token: a.Token, Until: a.Until, Announced: a.Announced}
+func acknowledgement(a *match.Acknowledgement) *group.Acknowledgement {
+	return &group.Acknowledgement{Token: a.Token, Until: a.Until, Announced: a.Announced}
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/internal/alarm/counters"
+	"github.com/bongsu-io/bongsu/internal/alarm/group"
 	"github.com/bongsu-io/bongsu/internal/alarm/match"
 	"github.com/bongsu-io/bongsu/internal/alarm/outbox"
 	"github.com/bongsu-io/bongsu/internal/controller/status"
@@ -394,7 +395,7 @@ func TestTheStatusShowsAMuteWhileItLasts(t *testing.T) {
 func TestTheStatusShowsOpenGroupsAndWhoAcknowledgedThem(t *testing.T) {
 	w := newWorld(t)
 	ack := v1alpha1.AlarmAcknowledgement{Group: strings.Repeat("a", 32), Since: metav1.NewTime(noon), By: "ana", Time: metav1.NewTime(noon)}
-	acknowledged := outbox.Acknowledgement{Token: match.AcknowledgementToken(&ack), Until: noon}
+	acknowledged := group.Acknowledgement{Token: match.AcknowledgementToken(&ack), Until: noon}
 	var entries []outbox.Entry
 	for i := range 40 {
 		key := fmt.Sprintf("%032d", i)
