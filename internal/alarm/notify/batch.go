@@ -58,7 +58,7 @@ func (w *worker) batch(c config) (*draft, error) {
 	}
 	d, bytes := newDraft(false), 0
 	d.Kind, d.Format = KindBatch, c.receiver.Notifier.Format()
-	err := w.collect(d, limit, batchPage, w.pending, func(e *outbox.Entry, m *message.Part) (choice, error) {
+	err := d.collect(limit, batchPage, w.pending, func(e *outbox.Entry, m *message.Part) (choice, error) {
 		if m == nil || len(d.ids) == 0 && e.ID <= w.lane.single {
 			return choice{}, nil // one that cannot be read or rendered is sent alone, which drops it
 		}

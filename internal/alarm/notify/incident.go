@@ -39,7 +39,7 @@ func (w *worker) incident(c config) (*draft, error) {
 		return nil, nil
 	}
 	d, of, state := newDraft(true), "", incidentState{}
-	err := w.collect(d, limit, pageSize, w.pendingAbout(d), func(e *outbox.Entry, m *message.Part) (choice, error) {
+	err := d.collect(limit, pageSize, w.pendingAbout(d), func(e *outbox.Entry, m *message.Part) (choice, error) {
 		switch {
 		case m == nil, len(d.ids) == 0 && e.ID <= w.lane.single:
 			return choice{}, nil

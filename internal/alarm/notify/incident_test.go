@@ -118,6 +118,19 @@ func TestOneMessageCombinesAtMostAThousandRepeats(t *testing.T) {
 	})
 }
 
+func TestRepeatsAreCombinedBehindThousandsAboutTheSameObject(t *testing.T) {
+	inBubble(t, func(t *testing.T, store *outbox.Store, h *harness) {
+		n := newIncidents()
+		titles := append([]string{"web/1"}, slices.Repeat([]string{"web/2"}, 2_500)...)
+		incidentsOf(t, store, append(titles, "web/1")...)
+		h.Configure(notify.Receiver{Key: ops, Notifier: n})
+		wait()
+		if diff := cmp.Diff([]string{"web/1 2", "web/2 1000", "web/2 1000", "web/2 500"}, n.got()); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
 func TestAMessageOfRepeatsIsTheSameAfterARestart(t *testing.T) {
 	n := newIncidents()
 	n.set(true)

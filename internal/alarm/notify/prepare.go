@@ -300,34 +300,40 @@ func decode(e *outbox.Entry) (*message.Part, error) {
 // later entries are offered.
 type choice struct{ take, more bool }
 
-// collect offers the entries of pages to a draft, the oldest first, until it has enough. read returns the
-// page after an ID. choose gets the entry and its message, which is nil if it cannot be read.
-func (w *worker) collect(d *draft, limit, page int, read func(after int64, size int) ([]outbox.Entry, error), choose func(*outbox.Entry, *message.Part) (choice, error)) error {
-	for after, searched := int64(0), 0; len(d.ids) < limit && searched < maxSearched; {
-		size := min(page, limit-len(d.ids))
-		entries, err := read(after, size)
-		if err != nil {
+// chooser chooses entries. The message is nil if it cannot be read.
+type chooser func(*outbox.Entry, *message.Part) (choice, error)
+
+// collect offers pages of at most so many entries to a draft, the oldest first, until it has enough.
+// read returns the page after an ID.
+func (d *draft) collect(limit, page int, read func(after int64, size int) ([]outbox.Entry, error), choose chooser) error {
+	for after := int64(0); len(d.ids) < limit; {
+		entries, err := read(after, min(page, limit-len(d.ids)))
+		if len(entries) == 0 || err != nil {
 			return err
 		}
-		for i := range entries {
-			m, _ := decode(&entries[i])
-			chosen, err := choose(&entries[i], m)
-			if err != nil {
-				return err
-			}
-			if chosen.take {
-				d.take(&entries[i], m)
-			}
-			if !chosen.more {
-				return nil
-			}
+		if more, err := d.offer(entries, choose); !more || err != nil {
+			return err
 		}
-		if len(entries) == 0 {
-			return nil
-		}
-		after, searched = entries[len(entries)-1].ID, searched+len(entries)
+		after = entries[len(entries)-1].ID
 	}
 	return nil
+}
+
+// offer reports whether later entries are offered too.
+func (d *draft) offer(entries []outbox.Entry, choose chooser) (more bool, err error) {
+	more = true
+	for i := 0; i < len(entries) && more; i++ {
+		m, _ := decode(&entries[i])
+		chosen, err := choose(&entries[i], m)
+		if err != nil {
+			return false, err
+		}
+		if chosen.take {
+			d.take(&entries[i], m)
+		}
+		more = chosen.more
+	}
+	return more, nil
 }
 
 // pending reads a page of the lane.
@@ -338,11 +344,15 @@ func (w *worker) pending(after int64, size int) ([]outbox.Entry, error) {
 // digest combines the oldest pending entries, at most limit, that have the destination of the
 // first one.
 func (w *worker) digest(c config, limit int) (*draft, error) {
-	d, to := newDraft(false), ""
+	d, to, searched := newDraft(false), "", 0
 	separate := w.separator(c.receiver)
-	return d, w.collect(d, limit, pageSize, w.pending, func(e *outbox.Entry, m *message.Part) (choice, error) {
+	return d, d.collect(limit, pageSize, w.pending, func(e *outbox.Entry, m *message.Part) (choice, error) {
+		if searched++; searched > maxSearched {
+			return choice{}, nil
+		}
 		if m == nil {
-			w.log.Error(errNothingReadable, "A message in the outbox cannot be read", "receiver", w.queue.key, "entry", e.ID)
+			_, err := decode(e)
+			w.log.Error(err, "A message in the outbox cannot be read", "receiver", w.queue.key)
 			return choice{true, true}, nil
 		}
 		if destination := c.receiver.Destination; destination != nil {
