@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/bongsu-io/bongsu/internal/alarm"
+	"github.com/bongsu-io/bongsu/internal/alarm/group"
 	"github.com/bongsu-io/bongsu/internal/alarm/notify"
 	"github.com/bongsu-io/bongsu/internal/alarm/outbox"
 )
@@ -67,7 +68,7 @@ func TestMessagesForAReceiverThatIsGoneAreDropped(t *testing.T) {
 		commit(t, store, former, 0, 3)
 		commit(t, store, present, 3, 1)
 		inGroup := entry(t, earlier, 4, store.State().Position+1)
-		inGroup.Member = &outbox.Membership{Group: "slow", At: time.Now(), Wait: time.Hour}
+		inGroup.Member = &outbox.Membership{Group: "slow", Rule: group.Rule{Wait: time.Hour}, Event: group.Event{At: time.Now()}}
 		if err := store.Commit(t.Context(), outbox.Change{Events: &outbox.EventStep{Position: inGroup.Position}, Entries: []outbox.Entry{inGroup}}); err != nil {
 			t.Fatal(err)
 		}

@@ -62,7 +62,7 @@ func (h *harness) happen(t *testing.T, store *outbox.Store, resolve bool, groups
 	for _, group := range groups {
 		e := entry(t, ops, int(batch.Events.Position), batch.Events.Position)
 		e.Key += group
-		e.Member = &outbox.Membership{Group: group, At: clock.RealClock{}.Now().Add(-2 * time.Second), Resolves: resolve}
+		e.Member = memberOf(group, clock.RealClock{}.Now().Add(-2*time.Second), resolve)
 		batch.Entries = append(batch.Entries, e)
 	}
 	if err := store.Commit(t.Context(), batch); err != nil {

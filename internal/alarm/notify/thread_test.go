@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/utils/clock"
 
+	"github.com/bongsu-io/bongsu/internal/alarm/group"
 	"github.com/bongsu-io/bongsu/internal/alarm/message"
 	"github.com/bongsu-io/bongsu/internal/alarm/notify"
 	"github.com/bongsu-io/bongsu/internal/alarm/outbox"
@@ -49,13 +50,22 @@ func commitGroups(t testing.TB, store *outbox.Store, receiver string, groups ...
 	commitOfGroups(t, store, receiver, false, groups...)
 }
 
+// memberOf returns the membership of a message in a group.
+func memberOf(id string, at time.Time, resolve bool) *outbox.Membership {
+	m := &outbox.Membership{Group: id, Event: group.Event{At: at}}
+	if resolve {
+		m.Event.Kind = group.Resolution
+	}
+	return m
+}
+
 // commitOfGroups stores one message of each group. They resolve the groups that are open.
 func commitOfGroups(t testing.TB, store *outbox.Store, receiver string, resolve bool, groups ...string) {
 	t.Helper()
 	for _, group := range groups {
 		position := store.State().Position + 1
 		e := entry(t, receiver, int(position), position)
-		e.Member = &outbox.Membership{Group: group, At: clock.RealClock{}.Now().Add(-time.Hour), Resolves: resolve}
+		e.Member = memberOf(group, clock.RealClock{}.Now().Add(-time.Hour), resolve)
 		if err := store.Commit(t.Context(), outbox.Change{Events: &outbox.EventStep{Position: position}, Entries: []outbox.Entry{e}}); err != nil {
 			t.Fatal(err)
 		}

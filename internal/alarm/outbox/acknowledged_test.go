@@ -20,21 +20,25 @@ func acknowledged(until int) *group.Acknowledgement {
 // by makes entries belong to an alarm with an acknowledgement.
 func by(a *group.Acknowledgement, also ...func(*Entry)) func(*Entry) {
 	return func(e *Entry) {
-		e.Member.Acknowledged = a
+		e.Member.Event.Acknowledgement = a
 		for _, change := range also {
 			change(e)
 		}
 	}
 }
 
-func resolving(e *Entry) { e.Member.Resolves = true }
+func resolving(e *Entry) { e.Member.Event.Kind = group.Resolution }
 
 // acknowledge puts an acknowledgement into force. With a notice, the receiver shows it.
 func (g *grouped) acknowledge(a *group.Acknowledgement, id string, notice bool) {
 	g.t.Helper()
+	event := group.Event{Kind: group.Notice, At: g.clock.Now(), Acknowledgement: a}
+	if !notice {
+		event.Message = group.Suppressed
+	}
 	must(g.t, g.Commit(context.Background(), Change{Entries: []Entry{{
 		Receiver: "r", Alarm: "Alarm/shop/rollouts", Key: fmt.Sprint("notice ", a.Token), CreatedAt: g.clock.Now(), Payload: []byte("by ana"),
-		Member: &Membership{Group: id, Acknowledged: a, Notice: true, StateOnly: !notice},
+		Member: &Membership{Group: id, Event: event},
 	}}}))
 }
 
@@ -157,7 +161,7 @@ func TestAnAcknowledgementStaysInForceIfTheBeginOfTheGroupIsNotKnown(t *testing.
 	g := newGrouped(t)
 	ack := acknowledged(500)
 	ack.Announced = true
-	g.occur(400, by(ack, func(e *Entry) { e.Member.StateOnly = true }), "a")
+	g.occur(400, by(ack, func(e *Entry) { e.Member.Event.Message = group.Sent }), "a")
 	later := acknowledged(0) // as compiled without the status
 	later.Token = ack.Token
 	g.occur(700, by(later), "a")

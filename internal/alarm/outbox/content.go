@@ -7,6 +7,8 @@ import (
 	"errors"
 	"maps"
 	"math"
+
+	"github.com/bongsu-io/bongsu/internal/alarm/group"
 )
 
 const (
@@ -194,7 +196,7 @@ func (e *Entry) sharesContent(other *Entry) bool {
 }
 
 // stored reports whether Commit stores the content of the entry.
-func (e *Entry) stored() bool { return e.Member == nil || !e.Member.StateOnly }
+func (e *Entry) stored() bool { return e.Member == nil || e.Member.Event.Message == group.New }
 
 func (e *Entry) by() []byte {
 	if e.Member == nil {

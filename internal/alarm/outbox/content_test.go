@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/bongsu-io/bongsu/internal/alarm"
+	"github.com/bongsu-io/bongsu/internal/alarm/group"
 )
 
 // occurrence returns the entries of an occurrence for n receivers.
@@ -45,7 +46,7 @@ func integers(t *testing.T, s *Store, query string, n int) []int64 {
 func TestAPayloadIsStoredOnce(t *testing.T) {
 	for name, member := range map[string]*Membership{
 		"alone":    nil,
-		"in group": {Group: "g", By: []byte("by"), At: day, Wait: 5 * time.Second},
+		"in group": {Group: "g", By: []byte("by"), Rule: group.Rule{Wait: 5 * time.Second}, Event: group.Event{At: day}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ctx, s := context.Background(), open(t, t.TempDir())
@@ -68,7 +69,7 @@ func TestAPayloadIsStoredOnce(t *testing.T) {
 // bytes stay charged.
 func TestRemovedEntriesFreeTheirBytes(t *testing.T) {
 	ctx := context.Background()
-	grouped := &Membership{Group: "g", At: day, Wait: 5 * time.Second}
+	grouped := &Membership{Group: "g", Rule: group.Rule{Wait: 5 * time.Second}, Event: group.Event{At: day}}
 	for name, remove := range map[string]func(t *testing.T, s *Store, receiver string){
 		"acknowledged": func(t *testing.T, s *Store, receiver string) {
 			for s.Backlog(receiver).Entries > 0 {
@@ -242,7 +243,7 @@ func TestBytesAreNotUnderestimated(t *testing.T) {
 				for position := range 300 {
 					var member *Membership
 					if inGroups {
-						member = &Membership{Group: fmt.Sprintf("%032d", position), By: []byte("by"), At: day, Wait: time.Second}
+						member = &Membership{Group: fmt.Sprintf("%032d", position), By: []byte("by"), Rule: group.Rule{Wait: time.Second}, Event: group.Event{At: day}}
 					}
 					all := occurrence(position+1, 16, []byte("payload"), member)
 					for i := range all {
@@ -290,7 +291,7 @@ func TestBytesOfGroupsAndWindowsAreNotUnderestimated(t *testing.T) {
 				for i := range batch.Entries {
 					e := &batch.Entries[i]
 					e.Receiver = "AlarmReceiver/" + strings.Repeat("n", 60) + "/" + strings.Repeat("r", tc.length) + e.Receiver
-					e.Alarm, e.Budget, e.Member = alarm, budget, &Membership{Group: id, At: newest, StateOnly: true}
+					e.Alarm, e.Budget, e.Member = alarm, budget, &Membership{Group: id, Event: group.Event{Message: group.Sent, At: newest}}
 				}
 				batch.Windows = []Window{{ID: id, Alarm: alarm, Budget: budget, Until: newest, State: make([]byte, tc.state)}}
 				must(t, s.Commit(ctx, batch))

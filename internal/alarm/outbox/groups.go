@@ -20,70 +20,24 @@ type Membership struct {
 	// users, with [MaxGroupName] bytes at most.
 	By   []byte
 	Name string
-	// At is the time of the occurrence, in whole seconds.
-	At time.Time
 	// AlarmUID is the UID of the alarm. Entry.Alarm is that of the next alarm of its name too.
 	AlarmUID string
-	// Wait is how long the first message of the group waits for more occurrences.
-	// Interval is the minimum time between two messages.
-	Wait, Interval time.Duration
-	// Resolves is true if the occurrence ends the problem that the group is about.
-	// OnlyResolves ignores it if there is no such group.
-	Resolves, OnlyResolves bool
-	// Lasts is true for a state that lasts until it is resolved. The group then stays open
-	// after [GroupLife].
-	Lasts bool
-	// Open is how long the group stays open after this occurrence: GroupLife if it is less.
-	Open time.Duration
-	// Quiet is how long nothing must happen until the group is resolved, 0 if it never is.
-	Quiet time.Duration
-	// Ends marks the end of the group if nothing happens for Quiet. This Entry follows that
-	// of its occurrence, has a Count of 0, and the Key [EndKey]. It is removed when something
-	// happens.
-	Ends bool
-	// StateOnly is true if the occurrence was sent or already waits here. It only updates
-	// the state of the group. Repeats is true if the receiver must get the messages of open
-	// groups again: the outbox then stores one about an occurrence that was sent.
-	StateOnly, Repeats bool
-	// Suppressed is true for an occurrence that a threshold or a mute keeps from being sent. It is
-	// StateOnly, and counts in the total of its group.
-	Suppressed bool
-	// Acknowledged is set if a user acknowledged a group with this ID. Notice is true for the
-	// Entry that says so, which has a Count of 0: it puts the acknowledgement into force.
-	Acknowledged *group.Acknowledgement
-	Notice       bool
-}
-
-func (m *Membership) rule() group.Rule {
-	return group.Rule{Wait: m.Wait, Interval: m.Interval, Open: m.Open, Quiet: m.Quiet, Lasts: m.Lasts}
-}
-
-func (m *Membership) event(e *Entry) group.Event {
-	event := group.Event{At: m.At, Count: e.Count, Key: e.Key, Acknowledgement: m.Acknowledged}
-	switch {
-	case m.Notice:
-		event.Kind, event.At = group.Notice, e.CreatedAt
-	case m.Ends:
-		event.Kind = group.End
-	case m.OnlyResolves:
-		event.Kind = group.OnlyResolution
-	case m.Resolves:
-		event.Kind = group.Resolution
-	}
-	switch {
-	case m.Suppressed, m.Notice && m.StateOnly:
-		event.Message = group.Suppressed
-	case m.StateOnly:
-		event.Message = group.Sent
-	}
-	return event
+	// Rule is what the alarm says about the group.
+	Rule group.Rule
+	// Event is what the entry is in the group. Commit sets its Count and Key. It is Sent if it was
+	// sent or already waits here: it then only updates the state of the group. An End follows
+	// the entry of its occurrence, has a Count of 0, and the Key [EndKey]. A Notice has a Count of 0.
+	Event group.Event
+	// Repeats is true if the receiver must get the messages of open groups again: the outbox then
+	// stores one about an occurrence that was sent.
+	Repeats bool
 }
 
 // MaxGroupName is the maximum length of Membership.Name, in bytes.
 const MaxGroupName = 100
 
 // GroupLife is how long a group without occurrences stays open, unless it has a
-// Membership.Quiet or a longer Membership.Open. A later occurrence begins a new group.
+// Rule.Quiet or a longer Rule.Open. A later occurrence begins a new group.
 const GroupLife = alarm.GroupLife
 
 // EndKey returns the key of the end of a group, from that of its last occurrence.
@@ -148,7 +102,7 @@ func (tx *tx) join(ctx context.Context, e *Entry, content, account int64) (held 
 	if err != nil {
 		return false, err
 	}
-	next, do := group.Next(g.State, e.Member.rule(), event)
+	next, do := group.Next(g.State, e.Member.Rule, event)
 	if do.Hold != nil {
 		if held, err = tx.hold(ctx, e, &next, do.Hold, content, account); !held || err != nil {
 			return false, err
@@ -173,7 +127,8 @@ func (tx *tx) join(ctx context.Context, e *Entry, content, account int64) (held 
 
 // eventOf returns what an entry is in its group.
 func (tx *tx) eventOf(ctx context.Context, e *Entry) (group.Event, error) {
-	event := e.Member.event(e)
+	event := e.Member.Event
+	event.Count, event.Key = e.Count, e.Key
 	if event.Message != group.Sent {
 		return event, nil
 	}

@@ -13,6 +13,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	testingclock "k8s.io/utils/clock/testing"
+
+	"github.com/bongsu-io/bongsu/internal/alarm/group"
 )
 
 // grouped is a store with a clock. Its groups wait 5 s before the first message and 60 s
@@ -25,6 +27,9 @@ type grouped struct {
 	position uint64
 	released int64 // the newest message that releaseDue returned
 }
+
+// ofGroups is the rule of the groups.
+var ofGroups = group.Rule{Wait: 5 * time.Second, Interval: time.Minute}
 
 // describe is the Composer of these tests.
 func describe(group Group, _ []Entry, count int64) ([]byte, error) {
@@ -56,13 +61,13 @@ func (g *grouped) occur(seconds int, change func(*Entry), groups ...string) {
 	for _, name := range groups {
 		e := entries("r", int(g.position), 1)[0]
 		e.Key += name
-		e.Member = &Membership{Group: name, By: []byte(name), At: day.Add(time.Duration(seconds) * time.Second), Wait: 5 * time.Second, Interval: time.Minute}
+		e.Member = &Membership{Group: name, By: []byte(name), Rule: ofGroups, Event: group.Event{At: day.Add(time.Duration(seconds) * time.Second)}}
 		if change != nil {
 			change(&e)
 		}
 		batch.Entries = append(batch.Entries, e)
 	}
-	batch.Events.Oldest = batch.Entries[0].Member.At
+	batch.Events.Oldest = batch.Entries[0].Member.Event.At
 	must(g.t, g.Commit(context.Background(), batch))
 }
 
@@ -104,8 +109,12 @@ func TestServedOccurrencesDoNotDelayTheNextMessage(t *testing.T) {
 		}
 		change := func(i int, served bool) func(*Entry) {
 			return func(e *Entry) {
-				e.Member.Resolves = i > 0 && (int(seed)+i)%5 == 0
-				e.Member.StateOnly = served
+				if i > 0 && (int(seed)+i)%5 == 0 {
+					e.Member.Event.Kind = group.Resolution
+				}
+				if served {
+					e.Member.Event.Message = group.Sent
+				}
 			}
 		}
 		for i, at := range seconds {
@@ -251,7 +260,7 @@ func TestResolutionsWithoutAnOpenGroupKeepTheInterval(t *testing.T) {
 			at = append(at, second)
 		}
 		if second%10 == 0 {
-			g.occur(second, func(e *Entry) { e.Member.Resolves = true }, "a")
+			g.occur(second, func(e *Entry) { e.Member.Event.Kind = group.Resolution }, "a")
 		}
 	}
 	if diff := cmp.Diff([]int{6, 66, 126, 186, 246}, at); diff != "" {
@@ -306,7 +315,7 @@ func (g *grouped) releaseDue() (texts []string) {
 
 func TestAMessageDescribesItsGroupUntilTheGroupIsOver(t *testing.T) {
 	g := newGrouped(t)
-	resolves := func(e *Entry) { e.Member.Resolves = true }
+	resolves := func(e *Entry) { e.Member.Event.Kind = group.Resolution }
 	for _, step := range []struct {
 		occurs, released int
 		change           func(*Entry)
@@ -336,17 +345,18 @@ func (g *grouped) occurQuiet(seconds int, change func(*Entry), name string) {
 	g.position++
 	e := entries("r", int(g.position), 1)[0]
 	e.Member = &Membership{
-		Group: name, By: []byte(name), At: day.Add(time.Duration(seconds) * time.Second), Wait: 5 * time.Second, Interval: time.Minute, Quiet: 100 * time.Second,
+		Group: name, By: []byte(name), Rule: ofGroups, Event: group.Event{At: day.Add(time.Duration(seconds) * time.Second)},
 	}
+	e.Member.Rule.Quiet = 100 * time.Second
 	end, member := e, *e.Member
 	end.Key, end.Count, end.Member = EndKey(e.Key), 0, &member
-	member.Ends = true
+	member.Event.Kind = group.End
 	for _, part := range []*Entry{&e, &end} {
 		if change != nil {
 			change(part)
 		}
 	}
-	must(g.t, g.Commit(context.Background(), Change{Events: &EventStep{Position: g.position, Oldest: e.Member.At}, Entries: []Entry{e, end}}))
+	must(g.t, g.Commit(context.Background(), Change{Events: &EventStep{Position: g.position, Oldest: e.Member.Event.At}, Entries: []Entry{e, end}}))
 }
 
 func TestAGroupIsResolvedAfterItWasQuiet(t *testing.T) {
@@ -450,7 +460,9 @@ func TestAnEndIsSentOnceAfterAFailover(t *testing.T) {
 			g := newGrouped(t)
 			served := func(e *Entry) {
 				// The checkpoint never lists the end of the first occurrence, which the second replaced.
-				e.Member.StateOnly = !e.Member.Ends || tc.sent || g.position == 1
+				if e.Member.Event.Kind != group.End || tc.sent || g.position == 1 {
+					e.Member.Event.Message = group.Sent
+				}
 			}
 			g.occurQuiet(0, served, "a")
 			g.occurQuiet(60, served, "a")
@@ -475,7 +487,7 @@ func TestAGroupKeepsItsReferenceUntilItsMessagesAreSent(t *testing.T) {
 	g.at(10)
 	g.releaseDue()
 	send()
-	g.occur(100, func(e *Entry) { e.Member.Resolves = true }, "a")
+	g.occur(100, func(e *Entry) { e.Member.Event.Kind = group.Resolution }, "a")
 	g.at(200)
 	g.releaseDue()
 	g.occur(9000, nil, "b") // what ended is removed
@@ -491,7 +503,7 @@ func TestAGroupKeepsItsReferenceUntilItsMessagesAreSent(t *testing.T) {
 
 func TestOnlyAnOpenGroupIsResolved(t *testing.T) {
 	g := newGrouped(t)
-	only := func(e *Entry) { e.Count, e.Member.Resolves, e.Member.OnlyResolves = 0, true, true }
+	only := func(e *Entry) { e.Count, e.Member.Event.Kind = 0, group.OnlyResolution }
 	for _, step := range []struct {
 		at     int
 		change func(*Entry)
@@ -700,7 +712,7 @@ func fillWithState(t *testing.T, s *Store) Change {
 		batch := Change{Events: &EventStep{Position: uint64(from + 99), Oldest: day}, Entries: entries("r", from, 100)}
 		for i := range batch.Entries {
 			id := fmt.Sprintf("%032d", from+i)
-			batch.Entries[i].Member = &Membership{Group: id, At: day, StateOnly: true}
+			batch.Entries[i].Member = &Membership{Group: id, Event: group.Event{Message: group.Sent, At: day}}
 			batch.Windows = append(batch.Windows, Window{ID: id, Alarm: batch.Entries[i].Alarm, Until: day, State: []byte("state")})
 		}
 		if err := s.Commit(context.Background(), batch); errors.Is(err, ErrFull) {
@@ -751,8 +763,8 @@ func TestALateEndIsSentBeforeTheNextProblem(t *testing.T) {
 }
 
 func TestAGroupCanStayOpenForADayForItsResolution(t *testing.T) {
-	opened := func(e *Entry) { e.Member.Open = 24 * time.Hour }
-	ready := func(e *Entry) { e.Member.Open, e.Member.Resolves, e.Member.OnlyResolves = 24*time.Hour, true, true }
+	opened := func(e *Entry) { e.Member.Rule.Open = 24 * time.Hour }
+	ready := func(e *Entry) { e.Member.Rule.Open, e.Member.Event.Kind = 24*time.Hour, group.OnlyResolution }
 	const day = 24 * 3600
 	for name, tc := range map[string]struct {
 		open   func(*Entry)

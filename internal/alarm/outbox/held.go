@@ -38,7 +38,7 @@ func (tx *tx) hold(ctx context.Context, e *Entry, s *group.State, p *group.Part,
 		INSERT INTO held (receiver, key, group_id, alarm, position, count, created_at, due, release_at, content, account, since, total, first, resolved, ends, stream)
 		VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16) ON CONFLICT (receiver, key) DO NOTHING`,
 		e.Receiver, e.Key, e.Member.Group, e.Alarm, e.Position, e.Count, micros(e.CreatedAt), micros(p.Due), content, account,
-		micros(s.Since), s.Total, p.First, p.Resolves, e.Member.Ends, e.Stream)
+		micros(s.Since), s.Total, p.First, p.Resolves, e.Member.Event.Kind == group.End, e.Stream)
 	var changes int64
 	if e.Stream != "" {
 		changes = 1

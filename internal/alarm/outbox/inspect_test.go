@@ -12,6 +12,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	testingclock "k8s.io/utils/clock/testing"
+
+	"github.com/bongsu-io/bongsu/internal/alarm/group"
 )
 
 func everyReceiver(string) bool { return true }
@@ -33,7 +35,7 @@ func TestInspectShowsWaitingEntriesAndTheirState(t *testing.T) {
 	commit(t, s, "r", 1, 3)
 	prepare(t, s, "r", 1)
 	member := entries("r", 4, 1)
-	member[0].Member = &Membership{Group: "g", At: day, Wait: 5 * time.Second}
+	member[0].Member = &Membership{Group: "g", Rule: group.Rule{Wait: 5 * time.Second}, Event: group.Event{At: day}}
 	must(t, s.Commit(ctx, Change{Events: &EventStep{Position: 4}, Entries: member}))
 	commit(t, s, "another", 5, 1)
 

@@ -8,6 +8,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	clocktesting "k8s.io/utils/clock/testing"
+
+	"github.com/bongsu-io/bongsu/internal/alarm/group"
 )
 
 func lastingState(uid string, due time.Time) Lasting {
@@ -107,15 +109,15 @@ func TestAGroupStaysOpenWhileAStateOfItLasts(t *testing.T) {
 	clock := clocktesting.NewFakeClock(time.Unix(1_800_000_000, 0))
 	s := open(t, t.TempDir(), WithClock(clock), WithComposer(describe))
 	at := clock.Now()
-	entry := func(key string, at time.Time, resolves bool) Entry {
+	entry := func(key string, at time.Time, kind group.Kind) Entry {
 		return Entry{
 			Receiver: "r", Alarm: "Alarm/shop/a", Key: key, Position: 7, Count: 1, Payload: []byte(key), CreatedAt: at, Budget: "Alarm/shop/",
-			Member: &Membership{Group: "g", At: at, Resolves: resolves, OnlyResolves: resolves, Lasts: true},
+			Member: &Membership{Group: "g", Rule: group.Rule{Lasts: true}, Event: group.Event{Kind: kind, At: at}},
 		}
 	}
 	row := lastingState("a", time.Time{})
 	row.Group = "g"
-	must(t, s.Commit(t.Context(), Change{Stream: "pods", Entries: []Entry{entry("began", at, false)}, Lasting: LastingChanges{Put: []Lasting{row}}}))
+	must(t, s.Commit(t.Context(), Change{Stream: "pods", Entries: []Entry{entry("began", at, group.Problem)}, Lasting: LastingChanges{Put: []Lasting{row}}}))
 	send := func() {
 		t.Helper()
 		clock.Step(2 * time.Second)
@@ -130,7 +132,7 @@ func TestAGroupStaysOpenWhileAStateOfItLasts(t *testing.T) {
 	if g, err := s.OpenGroup(t.Context(), "g"); !g.Unresolved || err != nil {
 		t.Fatalf("the group is %+v, %v", g, err)
 	}
-	must(t, s.Commit(t.Context(), Change{Stream: "pods", Entries: []Entry{entry("ended", clock.Now(), true)}, Lasting: LastingChanges{Delete: []LastingKey{row.LastingKey}}}))
+	must(t, s.Commit(t.Context(), Change{Stream: "pods", Entries: []Entry{entry("ended", clock.Now(), group.OnlyResolution)}, Lasting: LastingChanges{Delete: []LastingKey{row.LastingKey}}}))
 	send()
 	clock.Step(5 * time.Hour)
 	s.forgetEnded(t.Context())

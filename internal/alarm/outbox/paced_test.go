@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/bongsu-io/bongsu/internal/alarm/group"
 )
 
 // accept acknowledges the messages that are in the outbox, all as one with digest.
@@ -23,7 +25,7 @@ func (g *grouped) accept(digest bool) {
 	}
 }
 
-func resolvesIt(e *Entry) { e.Count, e.Member.Resolves, e.Member.OnlyResolves = 0, true, true }
+func resolvesIt(e *Entry) { e.Count, e.Member.Event.Kind = 0, group.OnlyResolution }
 
 // pacedStep is what happens at a second, in this order: an occurrence, a restart, messages that
 // are made, and an acknowledgement of all.
@@ -383,7 +385,7 @@ func TestAGroupEndsIfTheClockIsSetForward(t *testing.T) {
 // accepted.
 func TestAnotherReplicaDoesNotKnowWhenAMessageWasAccepted(t *testing.T) {
 	g := newGrouped(t)
-	g.occur(0, func(e *Entry) { e.Member.StateOnly = true }, "a") // accepted late, at 99
+	g.occur(0, func(e *Entry) { e.Member.Event.Message = group.Sent }, "a") // accepted late, at 99
 	g.occur(10, nil, "a")
 	g.at(100)
 	if diff := cmp.Diff([]string{"a: 1 of 2 since 0s, first false, resolved false"}, g.releaseDue()); diff != "" {

@@ -240,9 +240,12 @@ func (s *Store) composeMessage(ctx context.Context, e *Entry, id string) ([]byte
 	rows, err := s.readers.QueryContext(ctx, inOrderOf(changes, selectParts), e.ID, maxParts)
 	err = each(rows, err, func(rows *sql.Rows) error {
 		p := Entry{Receiver: e.Receiver}
+		p.Member = &Membership{Group: id}
 		var ends bool
 		err := rows.Scan(&p.Alarm, &p.Key, &p.Stream, &p.Position, &p.Count, timestamp{&p.CreatedAt}, &ends, &p.Payload)
-		p.Member = &Membership{Group: id, Ends: ends}
+		if ends {
+			p.Member.Event.Kind = group.End
+		}
 		parts = append(parts, p)
 		return err
 	})

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	testingclock "k8s.io/utils/clock/testing"
+
+	"github.com/bongsu-io/bongsu/internal/alarm/group"
 )
 
 // send sends the message of a group that is due, and lets change decide what is stored of it.
@@ -90,7 +92,7 @@ func TestOnlyTheLastMessageOfAnOpenGroupIsSentAgain(t *testing.T) {
 	g.at(67)
 	g.expect("a=two, which is longer")
 
-	g.occur(68, func(e *Entry) { e.Member.Resolves = true }, "a")
+	g.occur(68, func(e *Entry) { e.Member.Event.Kind = group.Resolution }, "a")
 	g.expect("")
 	g.at(130)
 	g.send(func(a *GroupState) { a.Resolves = true })
@@ -121,11 +123,11 @@ func TestOnlyTheLastMessageOfAnOpenGroupIsSentAgain(t *testing.T) {
 
 func TestAGroupThatWaitsForItsEndIsSentAgain(t *testing.T) {
 	g := newGrouped(t)
-	quiet := func(e *Entry) { e.Member.Quiet = GroupLife }
+	quiet := func(e *Entry) { e.Member.Rule.Quiet = GroupLife }
 	g.occur(0, quiet, "a")
 	g.occur(0, func(e *Entry) {
 		quiet(e)
-		e.Key, e.Count, e.Member.Ends = EndKey(e.Key), 0, true
+		e.Key, e.Count, e.Member.Event.Kind = EndKey(e.Key), 0, group.End
 	}, "a")
 	g.at(6)
 	g.send(remembering("one"))
@@ -138,7 +140,7 @@ func TestAGroupThatWaitsForItsEndIsSentAgain(t *testing.T) {
 
 // A new leader does not know the messages that the former one sent.
 func TestWhatAnotherLeaderSentIsSentAgain(t *testing.T) {
-	served := func(e *Entry) { e.Member.StateOnly, e.Member.Repeats = true, true }
+	served := func(e *Entry) { e.Member.Event.Message, e.Member.Repeats = group.Sent, true }
 	for name, tc := range map[string]struct {
 		happens func(g *grouped)
 		want    string
@@ -150,11 +152,11 @@ func TestWhatAnotherLeaderSentIsSentAgain(t *testing.T) {
 		}, "a=a: 1 of 2 since 0s, first false, resolved false"},
 		"a resolved group": {func(g *grouped) {
 			g.occur(0, served, "a")
-			g.occur(100, func(e *Entry) { served(e); e.Member.Resolves = true }, "a")
+			g.occur(100, func(e *Entry) { served(e); e.Member.Event.Kind = group.Resolution }, "a")
 		}, ""},
 		"a group with an end that was sent": {func(g *grouped) {
 			g.occur(0, served, "a")
-			g.occur(0, func(e *Entry) { served(e); e.Member.Ends = true }, "a")
+			g.occur(0, func(e *Entry) { served(e); e.Member.Event.Kind = group.End }, "a")
 		}, ""},
 		"an occurrence that was not for the receiver": {func(g *grouped) {
 			g.occur(0, func(e *Entry) { served(e); e.Payload = nil }, "a")
@@ -213,7 +215,7 @@ func TestMessagesToRepeatHaveALimitInBytes(t *testing.T) {
 			}
 		},
 		"messages that another leader sent": func(g *grouped) {
-			g.occur(0, func(e *Entry) { e.Member.StateOnly, e.Member.Repeats, e.Payload = true, true, large }, names...)
+			g.occur(0, func(e *Entry) { e.Member.Event.Message, e.Member.Repeats, e.Payload = group.Sent, true, large }, names...)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -15,6 +15,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 	testingclock "k8s.io/utils/clock/testing"
+
+	"github.com/bongsu-io/bongsu/internal/alarm/group"
 )
 
 // baselineOf returns the baseline of an object in a namespace.
@@ -111,7 +113,7 @@ func TestChangesDoNotInfluenceThePositionsOfEvents(t *testing.T) {
 			s := open(t, t.TempDir())
 			must(t, s.Commit(t.Context(), Change{Events: &EventStep{Position: 50}}))
 			all := changes("r", position, 2)
-			all[1].Member = &Membership{Group: "g", At: day}
+			all[1].Member = &Membership{Group: "g", Event: group.Event{At: day}}
 			must(t, s.Commit(t.Context(), Change{Objects: &ObjectStep{Stream: Stream{Name: "pods", Position: 5_000}}, Entries: all}))
 			for range 2 { // a restore of etcd changes only positions of Events
 				if diff := cmp.Diff(map[string]Held{}, awaitedKeys(t, s)); diff != "" {
@@ -174,7 +176,7 @@ func TestAReplayOfStreamsDropsWhatWasDelivered(t *testing.T) {
 	must(t, s.Commit(t.Context(), Change{Events: &EventStep{Position: 900}, Entries: entries("r", 900, 1)}))
 	pods := append(changes("r", 1, 4), changes("grouped", 1, 3)...)
 	for i := range pods[4:] {
-		pods[4+i].Member = &Membership{Group: "g", At: day}
+		pods[4+i].Member = &Membership{Group: "g", Event: group.Event{At: day}}
 	}
 	must(t, s.Commit(t.Context(), Change{Objects: &ObjectStep{Stream: Stream{Name: "pods", Position: 4}, Put: []Baseline{baselineOf("shop", "web", "x")}}, Entries: pods}))
 	must(t, s.Commit(t.Context(), Change{Objects: &ObjectStep{Stream: Stream{Name: "nodes", Position: 9}}, Entries: changes("r", 9, 1)}))
@@ -242,7 +244,7 @@ func TestTheNewestChangesOfSomeReceiversAreRead(t *testing.T) {
 	all := append(changes("few", 1, 2), changes("many", 1, 5)...)
 	grouped := changes("many", 20, 5)
 	for i := range grouped {
-		grouped[i].Member = &Membership{Group: "g", At: day}
+		grouped[i].Member = &Membership{Group: "g", Event: group.Event{At: day}}
 	}
 	must(t, s.Commit(t.Context(), Change{Events: &EventStep{Position: 1}, Entries: entries("many", 1, 1)}))
 	must(t, s.Commit(t.Context(), Change{Objects: &ObjectStep{Stream: Stream{Name: "pods", Position: 30}}, Entries: append(all, grouped...)}))
@@ -295,13 +297,13 @@ func TestAMessageOfEventsAndChangesEndsWithTheLastOccurrence(t *testing.T) {
 			}
 			s := open(t, t.TempDir(), WithComposer(compose), WithClock(testingclock.NewFakePassiveClock(day.Add(time.Minute))))
 			begin := entries("r", 1, 1)
-			begin[0].Member = &Membership{Group: "g", At: day.Add(-time.Minute)}
+			begin[0].Member = &Membership{Group: "g", Event: group.Event{At: day.Add(-time.Minute)}}
 			must(t, s.Commit(t.Context(), Change{Events: &EventStep{Position: 1}, Entries: begin}))
 			_, err := s.Release(t.Context())
 			must(t, err)
 			event, change := entries("r", tc.event, 1), changes("r", tc.change, 1)
-			event[0].Member = &Membership{Group: "g", At: day, Wait: 10 * time.Second}
-			change[0].Member = &Membership{Group: "g", At: day.Add(time.Second), Wait: 10 * time.Second, Resolves: true}
+			event[0].Member = &Membership{Group: "g", Rule: group.Rule{Wait: 10 * time.Second}, Event: group.Event{At: day}}
+			change[0].Member = &Membership{Group: "g", Rule: group.Rule{Wait: 10 * time.Second}, Event: group.Event{Kind: group.Resolution, At: day.Add(time.Second)}}
 			change[0].Count = tc.count
 			must(t, s.Commit(t.Context(), Change{Events: &EventStep{Position: uint64(tc.event)}, Entries: event}))
 			must(t, s.Commit(t.Context(), Change{Objects: &ObjectStep{Stream: Stream{Name: "pods", Position: uint64(tc.change)}}, Entries: change}))

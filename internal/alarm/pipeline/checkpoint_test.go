@@ -19,6 +19,7 @@ import (
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/internal/alarm"
 	"github.com/bongsu-io/bongsu/internal/alarm/checkpoint"
+	"github.com/bongsu-io/bongsu/internal/alarm/group"
 	"github.com/bongsu-io/bongsu/internal/alarm/outbox"
 	"github.com/bongsu-io/bongsu/internal/alarm/source"
 )
@@ -178,7 +179,7 @@ func TestCheckpointContainsOccurrencesThatWaitInGroups(t *testing.T) {
 			for i := range uint64(tc.held) {
 				batch.Entries = append(batch.Entries, outbox.Entry{
 					Receiver: "ops", Alarm: "ClusterAlarm//some", Key: fmt.Sprint("k", i+1), Position: i + 1, Count: 1,
-					Member: &outbox.Membership{Group: "g", At: time.Unix(1_800_000_000, 0), Wait: time.Hour},
+					Member: &outbox.Membership{Group: "g", Rule: group.Rule{Wait: time.Hour}, Event: group.Event{At: time.Unix(1_800_000_000, 0)}},
 				})
 			}
 			must(t, store.Commit(t.Context(), batch))
@@ -218,7 +219,7 @@ func TestWaitingOccurrencesOfOneTenantDisplaceNoOthers(t *testing.T) {
 		} else {
 			batch.Entries = append(batch.Entries, outbox.Entry{
 				Receiver: receiver, Alarm: "Alarm/some/some", Key: key, Position: i + 1, Count: 1,
-				Member: &outbox.Membership{Group: "g", At: time.Unix(1_800_000_000, 0), Wait: time.Hour},
+				Member: &outbox.Membership{Group: "g", Rule: group.Rule{Wait: time.Hour}, Event: group.Event{At: time.Unix(1_800_000_000, 0)}},
 			})
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/bongsu-io/bongsu/internal/alarm"
+	"github.com/bongsu-io/bongsu/internal/alarm/group"
 	"github.com/bongsu-io/bongsu/internal/alarm/message"
 	"github.com/bongsu-io/bongsu/internal/alarm/outbox"
 	"github.com/bongsu-io/bongsu/internal/kube"
@@ -86,7 +87,7 @@ func (p *Pipeline) endOfDeleted(g *outbox.UnresolvedGroup, alarmUID, cluster str
 	return outbox.Entry{
 		Receiver: g.Receiver, Alarm: g.Alarm, Budget: g.Budget, Key: outbox.EndKey(g.Receiver + " " + g.ID + " " + g.Since.String()), CreatedAt: now, Payload: payload,
 		Member: &outbox.Membership{
-			Group: g.ID, AlarmUID: alarmUID, By: by, Name: g.Name, At: now.Truncate(time.Second), Resolves: true, OnlyResolves: true,
+			Group: g.ID, AlarmUID: alarmUID, By: by, Name: g.Name, Event: group.Event{Kind: group.OnlyResolution, At: now.Truncate(time.Second)},
 		},
 	}, err
 }

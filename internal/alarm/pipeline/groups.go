@@ -233,11 +233,11 @@ func (p *Pipeline) awaitDue(ctx context.Context, wait time.Duration) {
 // ComposeGroup makes the message of a group: it is the outbox.Composer of the operator. It
 // ignores parts that cannot be decoded, because a retry would not help.
 func ComposeGroup(g outbox.Group, parts []outbox.Entry, count int64) ([]byte, error) {
-	group := message.Group{Key: g.ID, Total: g.Total, Since: g.Since, First: g.First, Resolved: g.Resolved}
-	_ = json.Unmarshal(g.By, &group.By)
+	of := message.Group{Key: g.ID, Total: g.Total, Since: g.Since, First: g.First, Resolved: g.Resolved}
+	_ = json.Unmarshal(g.By, &of.By)
 	messages := make([]message.Part, 0, len(parts))
 	for i := range parts {
-		if parts[i].Member.Ends && len(parts) > 1 {
+		if parts[i].Member.Event.Kind == group.End && len(parts) > 1 {
 			continue // it has the content of the last occurrence
 		}
 		var m message.Part
@@ -248,10 +248,10 @@ func ComposeGroup(g outbox.Group, parts []outbox.Entry, count int64) ([]byte, er
 			messages = append(messages, m)
 		}
 	}
-	composed := message.Compose(group, messages, count)
+	composed := message.Compose(of, messages, count)
 	if len(messages) == 1 && messages[0].Acknowledged != nil {
 		composed = messages[0]
-		composed.Group = &group
+		composed.Group = &of
 	}
 	payload, err := message.Encode(composed)
 	if err != nil {

@@ -18,6 +18,7 @@ import (
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/internal/alarm"
+	"github.com/bongsu-io/bongsu/internal/alarm/group"
 	"github.com/bongsu-io/bongsu/internal/alarm/match"
 	"github.com/bongsu-io/bongsu/internal/alarm/message"
 	"github.com/bongsu-io/bongsu/internal/alarm/outbox"
@@ -261,7 +262,7 @@ func TestMessagesToRepeatLeaveSpaceForGroupsAndThresholds(t *testing.T) {
 				id := fmt.Sprint("open-", f.position)
 				served = append(served, outbox.Entry{
 					Receiver: "r", Alarm: "Alarm/shop/open", Budget: "Alarm/shop/", Key: id, Position: f.position, Count: 1, Payload: payload,
-					Member: &outbox.Membership{Group: id, At: f.clock.Now(), StateOnly: true, Repeats: true},
+					Member: &outbox.Membership{Group: id, Event: group.Event{Message: group.Sent, At: f.clock.Now()}, Repeats: true},
 				})
 			}
 			must(t, f.store.Commit(t.Context(), outbox.Change{Events: &outbox.EventStep{Position: f.position}, Entries: served}))
@@ -367,7 +368,7 @@ func TestTheNextMessageOfAGroupIsMadeAfterTheReceiverAcceptedTheLast(t *testing.
 		occur := func(position uint64) {
 			must(t, store.Commit(t.Context(), outbox.Change{Events: &outbox.EventStep{Position: position}, Entries: []outbox.Entry{{
 				Receiver: "ops", Alarm: "Alarm/shop/it", Key: fmt.Sprint(position), Position: position, Count: 1, CreatedAt: time.Now(),
-				Member: &outbox.Membership{Group: "a", At: time.Now().Truncate(time.Second), Interval: time.Minute},
+				Member: &outbox.Membership{Group: "a", Rule: group.Rule{Interval: time.Minute}, Event: group.Event{At: time.Now().Truncate(time.Second)}},
 			}}}))
 			p.wakeGroups()
 		}

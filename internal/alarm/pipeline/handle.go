@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/bongsu-io/bongsu/internal/alarm"
+	"github.com/bongsu-io/bongsu/internal/alarm/group"
 	"github.com/bongsu-io/bongsu/internal/alarm/match"
 	"github.com/bongsu-io/bongsu/internal/alarm/message"
 	"github.com/bongsu-io/bongsu/internal/alarm/notify"
@@ -314,7 +315,7 @@ func (b *entryBuilder) addSuppressed(occ *alarm.Occurrence, e *evaluation) error
 			return err
 		}
 		if entry.Member != nil {
-			entry.Member.StateOnly, entry.Member.Suppressed = true, true
+			entry.Member.Event.Message = group.Suppressed
 			b.entries = append(b.entries, entry)
 		}
 	}
@@ -333,7 +334,7 @@ func (b *entryBuilder) entryFor(r *recipient, occ *alarm.Occurrence, e *evaluati
 	member, err := b.membership(occ, e)
 	entry.Member = member
 	if r.onlyEnd && err == nil {
-		member.OnlyResolves = true
+		member.Event.Kind = group.OnlyResolution
 	}
 	return entry, err
 }
@@ -359,7 +360,7 @@ func (b *entryBuilder) mustStore(entry *outbox.Entry, payload []byte, r *recipie
 		return true
 	}
 	if entry.Member != nil {
-		entry.Member.StateOnly, entry.Member.Repeats = true, r.Repeats
+		entry.Member.Event.Message, entry.Member.Repeats = group.Sent, r.Repeats
 		b.entries = append(b.entries, *entry)
 	}
 	return false
@@ -368,11 +369,11 @@ func (b *entryBuilder) mustStore(entry *outbox.Entry, payload []byte, r *recipie
 // endOf returns the entry that ends the group of an occurrence if nothing happens after it,
 // or false if time does not end it.
 func endOf(last outbox.Entry) (end outbox.Entry, quiet bool) {
-	if last.Member == nil || last.Member.Quiet == 0 || last.Member.OnlyResolves {
+	if last.Member == nil || last.Member.Rule.Quiet == 0 || last.Member.Event.Kind == group.OnlyResolution {
 		return outbox.Entry{}, false
 	}
 	member := *last.Member
-	member.Ends, member.StateOnly = true, false
+	member.Event.Kind, member.Event.Message = group.End, group.New
 	last.Key, last.Count, last.Member = outbox.EndKey(last.Key), 0, &member
 	return last, true
 }
@@ -411,19 +412,23 @@ func (b *entryBuilder) membership(occ *alarm.Occurrence, e *evaluation) (*outbox
 		return nil, fmt.Errorf("encode a group of %s: %w", e.alarm.ID.Name, err)
 	}
 	member := &outbox.Membership{
-		Group: alarm.GroupKey(e.alarm.UID, e.by...), By: by, Name: groupName(e.by), At: occ.ObservedAt.Truncate(time.Second),
-		AlarmUID: e.alarm.UID, Wait: g.Wait, Interval: g.Interval,
-		OnlyResolves: e.resolves, Lasts: e.lasts, Open: g.Open(&occ.Event),
-		// The group beyond the limit is not about one object, so it cannot be resolved.
-		Resolves: len(e.by) > 0 && (e.resolves || g.Resolves(&occ.Event)),
+		Group: alarm.GroupKey(e.alarm.UID, e.by...), By: by, Name: groupName(e.by), AlarmUID: e.alarm.UID,
+		Rule:  group.Rule{Wait: g.Wait, Interval: g.Interval, Open: g.Open(&occ.Event), Lasts: e.lasts},
+		Event: group.Event{At: occ.ObservedAt.Truncate(time.Second)},
+	}
+	switch {
+	case e.resolves:
+		member.Event.Kind = group.OnlyResolution
+	case len(e.by) > 0 && g.Resolves(&occ.Event): // the group beyond the limit is not about one object
+		member.Event.Kind = group.Resolution
 	}
 	if len(e.by) > 0 && !e.lasts {
-		member.Quiet = g.Quiet
+		member.Rule.Quiet = g.Quiet
 	}
 	if a := e.alarm.Acknowledged(member.Group); a != nil {
-		member.Acknowledged = acknowledgement(a)
+		member.Event.Acknowledgement = acknowledgement(a)
 		if e.lasts && e.replayed && a.Announced { // the checkpoint knows the state, not when it was reported
-			member.Acknowledged.Until = member.At
+			member.Event.Acknowledgement.Until = member.Event.At
 		}
 	}
 	return member, nil

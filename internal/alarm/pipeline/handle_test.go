@@ -9,6 +9,7 @@ import (
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/internal/alarm"
+	"github.com/bongsu-io/bongsu/internal/alarm/group"
 	"github.com/bongsu-io/bongsu/internal/alarm/match"
 	"github.com/bongsu-io/bongsu/internal/alarm/outbox"
 	"github.com/bongsu-io/bongsu/internal/alarm/source"
@@ -104,11 +105,11 @@ func TestGroupBeyondTheLimitIsNeverResolved(t *testing.T) {
 	}})
 	must(t, err)
 	ready := &alarm.Occurrence{Event: alarm.Event{Reason: "NodeReady", Regarding: alarm.Reference{Kind: "Node", Name: "node-0"}}}
-	for resolves, by := range map[bool][]alarm.GroupValue{true: compiled.Grouping().Values(&ready.Event, &alarm.Object{}), false: nil} {
+	for kind, by := range map[group.Kind][]alarm.GroupValue{group.Resolution: compiled.Grouping().Values(&ready.Event, &alarm.Object{}), group.Problem: nil} {
 		member, err := (&entryBuilder{}).membership(ready, &evaluation{alarm: compiled, by: by})
 		must(t, err)
-		if member.Resolves != resolves {
-			t.Errorf("group %v: resolved is %t", by, member.Resolves)
+		if member.Event.Kind != kind {
+			t.Errorf("group %v: the kind is %d, want %d", by, member.Event.Kind, kind)
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/bongsu-io/bongsu/internal/alarm/checkpoint"
+	"github.com/bongsu-io/bongsu/internal/alarm/group"
 	"github.com/bongsu-io/bongsu/internal/alarm/outbox"
 )
 
@@ -36,7 +37,7 @@ func TestCheckpointContainsChangesThatWait(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0).UTC()
 	replaying := outbox.DeliveredOffsets{Default: 90, Waiting: map[string]outbox.Held{"ops": {"passed": 50, "ahead": 60}, "other": {"ahead": 70}}}
 	grouped := changesOf("grouped", 40, 1)
-	grouped[0].Member = &outbox.Membership{Group: "g", At: now, Wait: time.Hour}
+	grouped[0].Member = &outbox.Membership{Group: "g", Rule: group.Rule{Wait: time.Hour}, Event: group.Event{At: now}}
 	for _, batch := range []outbox.Change{
 		{Objects: &outbox.ObjectStep{Stream: outbox.Stream{Name: "pods", Version: "v1", Position: 50, Time: now, Delivered: replaying}}, Entries: append(grouped, changesOf("ops", 45, 1)...)},
 		{Objects: &outbox.ObjectStep{Stream: outbox.Stream{Name: "nodes", Position: 7}}},

@@ -404,7 +404,7 @@ func TestTheStatusShowsOpenGroupsAndWhoAcknowledgedThem(t *testing.T) {
 		}
 		entries = append(entries, outbox.Entry{
 			Receiver: "r", Alarm: w.key.String(), Key: key, Position: 1, Count: 3,
-			Member: &outbox.Membership{Group: key, Name: fmt.Sprint("Pod/shop/web-", i), At: noon.Add(time.Duration(i) * time.Second)},
+			Member: &outbox.Membership{Group: key, Name: fmt.Sprint("Pod/shop/web-", i), Event: group.Event{At: noon.Add(time.Duration(i) * time.Second)}},
 		})
 	}
 	ctx := t.Context()
@@ -412,7 +412,7 @@ func TestTheStatusShowsOpenGroupsAndWhoAcknowledgedThem(t *testing.T) {
 		t.Fatal(err)
 	}
 	notice := entries[0]
-	notice.Member = &outbox.Membership{Group: ack.Group, Acknowledged: &acknowledged, Notice: true, StateOnly: true}
+	notice.Member = &outbox.Membership{Group: ack.Group, Event: group.Event{Kind: group.Notice, Message: group.Suppressed, At: noon, Acknowledgement: &acknowledged}}
 	if err := w.outbox.Commit(ctx, outbox.Change{Entries: []outbox.Entry{notice}}); err != nil {
 		t.Fatal(err)
 	}
