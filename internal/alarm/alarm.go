@@ -175,14 +175,6 @@ type GroupValue struct {
 // GroupLife is how long a group without occurrences stays open.
 const GroupLife = time.Hour
 
-// Later returns the later of two times.
-func Later(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
-}
-
 // Key returns the idempotency key of the message that an alarm sends to a receiver about
 // an occurrence: 32 hexadecimal digits. It uses only data that another leader also gets
 // when it reads the same version of the Event. The position is part of it, because a count

@@ -7,8 +7,9 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 	"unicode/utf8"
+
+	"github.com/bongsu-io/bongsu/internal/alarm"
 
 	"github.com/bongsu-io/bongsu/internal/kube"
 	"github.com/bongsu-io/bongsu/pkg/plaintext"
@@ -86,8 +87,8 @@ func (c *Combiner) Add(p Part) {
 func (c *Combiner) addTotals(m *Message) {
 	d := &c.digest
 	d.Count += m.Count
-	d.FirstSeen = earlier(d.FirstSeen, m.FirstSeen)
-	d.LastSeen = later(d.LastSeen, m.LastSeen)
+	d.FirstSeen = alarm.Earlier(d.FirstSeen, m.FirstSeen)
+	d.LastSeen = alarm.Later(d.LastSeen, m.LastSeen)
 	if m.Alarm != d.Alarm {
 		d.Alarm = kube.Key{}
 	}
@@ -102,8 +103,8 @@ func (c *Combiner) keepEvent(e *Event) {
 	switch {
 	case ok:
 		kept.Count += e.Count
-		kept.FirstSeen = earlier(kept.FirstSeen, e.FirstSeen)
-		kept.LastSeen = later(kept.LastSeen, e.LastSeen)
+		kept.FirstSeen = alarm.Earlier(kept.FirstSeen, e.FirstSeen)
+		kept.LastSeen = alarm.Later(kept.LastSeen, e.LastSeen)
 	case len(c.events) < maxKeptEvents && c.eventsOf[key.author] < maxKeptEvents/namespaceShare:
 		kept := *e
 		c.events[key] = &kept
@@ -228,21 +229,6 @@ func compareEvents(a, b Event) int {
 		strings.Compare(a.Note, b.Note),
 		strings.Compare(a.EventNamespace, b.EventNamespace),
 	)
-}
-
-// earlier and later ignore times that are not known.
-func earlier(a, b time.Time) time.Time {
-	if a.IsZero() || !b.IsZero() && b.Before(a) {
-		return b
-	}
-	return a
-}
-
-func later(a, b time.Time) time.Time {
-	if b.After(a) {
-		return b
-	}
-	return a
 }
 
 // maxNamed is the maximum number of objects that a line of a digest names.
@@ -397,7 +383,7 @@ func Compose(group Group, parts []Part, count int64) Part {
 	}
 	for i := range ends {
 		m.Events = listed(append(m.Events, ends[i].Events...))
-		m.LastSeen = later(m.LastSeen, ends[i].LastSeen)
+		m.LastSeen = alarm.Later(m.LastSeen, ends[i].LastSeen)
 	}
 	if len(group.By) == 0 {
 		lines = append(lines, "Too many groups are open: this message covers all others.")

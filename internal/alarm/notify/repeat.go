@@ -7,9 +7,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/bongsu-io/bongsu/internal/alarm"
 	"github.com/bongsu-io/bongsu/internal/alarm/message"
 	"github.com/bongsu-io/bongsu/internal/alarm/outbox"
-	"github.com/bongsu-io/bongsu/internal/alarm/steady"
 )
 
 // Repeater is a Notifier whose receiver forgets the message of a group, unless it gets it
@@ -137,7 +137,7 @@ func (d *Dispatcher) startRepeats() {
 // repeatAll sends all messages again that are due, one request after the other.
 func (w *worker) repeatAll(c config, n Repeater) {
 	due := w.clock.Now().Add(-n.RepeatEvery())
-	for more := w.outbox.CaughtUp(steady.Began(w.clock, w.began)); more && w.work.Err() == nil; {
+	for more := w.outbox.CaughtUp(alarm.Began(w.clock, w.began)); more && w.work.Err() == nil; {
 		var err error
 		if more, err = w.repeat(c, n, due); err != nil {
 			w.log.Error(err, "Reading or writing the outbox failed, retrying", "receiver", w.queue.key)

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"time"
 
+	"github.com/bongsu-io/bongsu/internal/alarm"
+
 	"github.com/bongsu-io/bongsu/internal/alarm/outbox"
 )
 
@@ -168,7 +170,7 @@ func (w *worker) failed(c config, r *request, e *SendError) (pause time.Duration
 		w.result = &result{request: r, cause: DropRejected, text: e.Explain()}
 	}
 	w.recordFailure(c, e, pause)
-	w.noteFailure(r, e, latest(w.clock.Now().Add(pause), w.lane.next))
+	w.noteFailure(r, e, alarm.Later(w.clock.Now().Add(pause), w.lane.next))
 	if e.Class != Reject && r.Lane == outbox.MainLane {
 		err = w.laneFailed(r)
 	}
@@ -183,13 +185,6 @@ func (w *worker) noteFailure(r *request, e *SendError, next time.Time) {
 	if err := w.outbox.NoteFailure(w.storage, r.Attempt, outbox.Failure{Error: e.Text, Next: next}); err != nil {
 		w.log.V(1).Info("The failure of a message could not be stored", "receiver", w.queue.key, "error", err.Error())
 	}
-}
-
-func latest(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
 }
 
 // recordFailure stores the failure and the time of the next attempt. It notifies the

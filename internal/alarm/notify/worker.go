@@ -9,8 +9,8 @@ import (
 
 	"golang.org/x/time/rate"
 
+	"github.com/bongsu-io/bongsu/internal/alarm"
 	"github.com/bongsu-io/bongsu/internal/alarm/outbox"
-	"github.com/bongsu-io/bongsu/internal/alarm/steady"
 )
 
 // worker is the goroutine of one queue. It sends the pending messages one after the
@@ -210,7 +210,7 @@ const afterStart = 10 * time.Minute
 // expire drops messages of a lane that exceed the maximum age, even if the receiver is
 // unusable. It reports whether any message is left.
 func (w *worker) expire(lane int64) (waiting bool, err error) {
-	before := steady.Now(w.clock, w.began).Add(-w.opts.MaxAge)
+	before := alarm.Now(w.clock, w.began).Add(-w.opts.MaxAge)
 	head, err := w.outbox.Head(w.storage, w.queue.key, lane)
 	if err != nil || head == nil {
 		return false, err

@@ -249,7 +249,7 @@ func metadata(object map[string]any, field string) string {
 // limit returns a time of managedFields in whole seconds, limited by the last time at which
 // the stream was current, and by now. Now comes last: the clock can have been set back.
 func (w *watcher) limit(at time.Time) time.Time {
-	at = later(at, w.row.Time)
+	at = alarm.Later(at, w.row.Time)
 	if now := w.source.clock.Now(); at.After(now) {
 		at = now
 	}

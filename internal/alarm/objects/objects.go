@@ -138,7 +138,7 @@ func (s *Source) reconcile(ctx context.Context, running map[string]*watcher, han
 	}
 	if err != nil && ctx.Err() == nil {
 		s.log.Error(err, "Watches of changes could not be updated; retrying")
-		next = earlier(next, s.clock.Now().Add(s.tuning.backoff.Cap))
+		next = alarm.Earlier(next, s.clock.Now().Add(s.tuning.backoff.Cap))
 	}
 	if next.IsZero() {
 		return nil
@@ -160,7 +160,7 @@ func (s *Source) stopUnneeded(chosen map[string]choice, running map[string]*watc
 		}
 		if places > 0 && now.Before(w.endAt) {
 			places--
-			next = earlier(next, w.endAt)
+			next = alarm.Earlier(next, w.endAt)
 			continue
 		}
 		w.stop()

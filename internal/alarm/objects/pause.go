@@ -3,6 +3,8 @@ package objects
 import (
 	"maps"
 	"time"
+
+	"github.com/bongsu-io/bongsu/internal/alarm"
 )
 
 const (
@@ -26,7 +28,7 @@ func (s *Source) listed(stream string, took time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	maps.DeleteFunc(s.pauses, func(_ string, end time.Time) bool { return !now.Before(end) })
-	s.pauses[stream] = later(s.pauses[stream], now.Add(listShare*took))
+	s.pauses[stream] = alarm.Later(s.pauses[stream], now.Add(listShare*took))
 	if len(s.pauses) > maxPauses {
 		delete(s.pauses, s.firstPause())
 	}

@@ -92,18 +92,3 @@ func (s *Source) sleep(ctx context.Context, d time.Duration) {
 	case <-timer.C():
 	}
 }
-
-func later(a, b time.Time) time.Time {
-	if b.After(a) {
-		return b
-	}
-	return a
-}
-
-// earlier returns the earlier time that is not zero.
-func earlier(a, b time.Time) time.Time {
-	if a.IsZero() || !b.IsZero() && b.Before(a) {
-		return b
-	}
-	return a
-}

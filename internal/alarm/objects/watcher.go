@@ -280,7 +280,7 @@ func (w *watcher) planReshape() (wanted *shapes) {
 	if w.shapes.keepsAll(wanted) {
 		at = at.Add(w.source.tuning.linger)
 	}
-	at = later(at, w.source.pauseEnd(w.stream()))
+	at = alarm.Later(at, w.source.pauseEnd(w.stream()))
 	if w.reshapeAt.IsZero() || at.Before(w.reshapeAt) {
 		w.reshapeAt = at
 	}
@@ -447,7 +447,7 @@ func (w *watcher) follow(ctx context.Context, body io.ReadCloser) (entries int, 
 	var timer <-chan time.Time
 	var armed time.Time
 	for {
-		if due := earlier(w.due(), w.reshapeAt); !due.Equal(armed) {
+		if due := alarm.Earlier(w.due(), w.reshapeAt); !due.Equal(armed) {
 			armed, timer = due, w.after(due)
 		}
 		select {

@@ -16,7 +16,6 @@ import (
 	"github.com/bongsu-io/bongsu/internal/alarm"
 	"github.com/bongsu-io/bongsu/internal/alarm/match"
 	"github.com/bongsu-io/bongsu/internal/alarm/outbox"
-	"github.com/bongsu-io/bongsu/internal/alarm/steady"
 )
 
 // waitingError is what an alarm reports while occurrences wait for something that cannot be read.
@@ -235,7 +234,7 @@ func (p *Pipeline) retryObject(ctx context.Context, namespace, object string) (w
 // waited returns how long an occurrence has waited in this term. Before, no object may have been
 // tried for days.
 func (p *Pipeline) waited(row *outbox.Parked) time.Duration {
-	age := steady.Now(p.Clock, p.started).Sub(time.UnixMicro(row.Since))
+	age := alarm.Now(p.Clock, p.started).Sub(time.UnixMicro(row.Since))
 	if p.started.IsZero() {
 		return age
 	}

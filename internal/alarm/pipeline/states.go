@@ -14,7 +14,6 @@ import (
 	"github.com/bongsu-io/bongsu/internal/alarm/match"
 	"github.com/bongsu-io/bongsu/internal/alarm/objects"
 	"github.com/bongsu-io/bongsu/internal/alarm/outbox"
-	"github.com/bongsu-io/bongsu/internal/alarm/steady"
 )
 
 // Reasons of the Events that describe states.
@@ -561,6 +560,6 @@ const currentFor = 3 * time.Minute
 // isCurrent reports whether the baselines of a stream show the objects as they are now. They do
 // not during a replay, and after a start until the API server has sent what happened before.
 func (p *Pipeline) isCurrent(s *outbox.Stream) bool {
-	started := steady.Began(p.Clock, p.started).Truncate(time.Second) // as the times of streams
+	started := alarm.Began(p.Clock, p.started).Truncate(time.Second) // as the times of streams
 	return s.Complete && s.Position >= s.Delivered.Default && !s.Time.Before(started) && p.Clock.Now().Sub(s.Time) < currentFor
 }

@@ -124,7 +124,7 @@ func (g *gathered) add(c change) {
 	}
 	b := &g.batch
 	b.Position, b.Time, b.CountsKnown = c.position, c.time, c.complete
-	b.ReadUpTo = later(b.ReadUpTo, c.readUpTo)
+	b.ReadUpTo = alarm.Later(b.ReadUpTo, c.readUpTo)
 	if c.reset != nil {
 		b.Reset = c.reset
 	}

@@ -12,6 +12,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/bongsu-io/bongsu/internal/alarm"
+
 	"github.com/onsi/gomega"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
@@ -119,7 +121,7 @@ func TestTheEndOfAWatchAfterASilenceShowsThatAllEventsAreRead(t *testing.T) {
 				m := newMemory()
 				var readUpTo time.Time
 				stop := run(t, quick(t, cfg), Start{Position: 20, CountsKnown: true}, func(ctx context.Context, b Batch) error {
-					readUpTo = later(readUpTo, b.ReadUpTo)
+					readUpTo = alarm.Later(readUpTo, b.ReadUpTo)
 					return m.commit(ctx, b)
 				})
 				defer stop()

@@ -77,7 +77,7 @@ func (r *reader) seed(ctx context.Context, opts metav1.ListOptions) (listed uint
 			complete = false
 			return nil
 		}
-		r.newest = later(r.newest, e.CreationTimestamp.Time)
+		r.newest = alarm.Later(r.newest, e.CreationTimestamp.Time)
 		r.counts.set(string(e.UID), known{position: position, count: countOf(e)})
 		return nil
 	})

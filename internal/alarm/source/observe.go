@@ -51,7 +51,7 @@ func (r *reader) forget(ctx context.Context, uid string, position uint64) error 
 // observe processes an Event that was added or changed, or that a list contains.
 func (r *reader) observe(ctx context.Context, e *eventsv1.Event, position uint64) error {
 	uid, seen := string(e.UID), observation{position: position, count: countOf(e), created: e.CreationTimestamp.Time, changed: observedAt(e)}
-	r.newest = later(r.newest, seen.created)
+	r.newest = alarm.Later(r.newest, seen.created)
 	before, remembered := r.counts.get(uid)
 	if r.contradicts(position, before, remembered) {
 		return r.restored(ctx, position)
@@ -90,7 +90,7 @@ func (r *reader) record(ctx context.Context, c change, position uint64) error {
 func (r *reader) emit(ctx context.Context, c change) error {
 	c.position, c.time, c.complete = r.position, r.time, r.complete
 	if r.complete && !r.listing && !r.askedAt.IsZero() && r.position >= r.asked {
-		c.readUpTo = later(c.readUpTo, r.askedAt.Add(-ClockDifference))
+		c.readUpTo = alarm.Later(c.readUpTo, r.askedAt.Add(-ClockDifference))
 		r.askedAt = time.Time{}
 	}
 	c.since = r.source.clock.Now()

@@ -300,13 +300,6 @@ func (s *Source) sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
-func later(a, b time.Time) time.Time {
-	if b.After(a) {
-		return b
-	}
-	return a
-}
-
 // ClockDifference is the assumed maximum difference between the clocks of this machine and of the
 // API server. It is also how late the API server sends an Event at most.
 const ClockDifference = 5 * time.Second

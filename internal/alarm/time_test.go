@@ -1,4 +1,4 @@
-package steady_test
+package alarm_test
 
 import (
 	"testing"
@@ -6,7 +6,7 @@ import (
 
 	clocktesting "k8s.io/utils/clock/testing"
 
-	"github.com/bongsu-io/bongsu/internal/alarm/steady"
+	"github.com/bongsu-io/bongsu/internal/alarm"
 	"github.com/bongsu-io/bongsu/internal/testing/setclock"
 )
 
@@ -25,10 +25,10 @@ func TestTimesFollowAClockThatIsSet(t *testing.T) {
 			clk := &setclock.Clock{WithTicker: passing}
 			passing.Step(time.Minute)
 			clk.Set(tc.set)
-			if got := steady.Began(clk, began).Sub(began); got != tc.wantBegan {
+			if got := alarm.Began(clk, began).Sub(began); got != tc.wantBegan {
 				t.Errorf("it began at %v, want %v", got, tc.wantBegan)
 			}
-			if got := steady.Now(clk, began).Sub(began); got != tc.wantNow {
+			if got := alarm.Now(clk, began).Sub(began); got != tc.wantNow {
 				t.Errorf("it is %v, want %v", got, tc.wantNow)
 			}
 		})
