@@ -37,7 +37,7 @@ type Occurrence struct {
 // Event is the part of an events.k8s.io/v1 Event that expressions, templates and
 // receivers can use.
 type Event struct {
-	// Namespace, Name and UID are those of the Event itself.
+	// Namespace, Name and UID identify the Event itself.
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
 	UID       string `json:"uid"`

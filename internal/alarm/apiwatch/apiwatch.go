@@ -46,7 +46,7 @@ const (
 )
 
 // Config returns a copy of cfg without a rate limit, because API Priority and Fairness limits
-// requests. The connections are those of this copy alone, so that its user can close them.
+// requests. The copy has connections of its own, so that its user can close them.
 func Config(cfg *rest.Config) (own *rest.Config, connections *connrotation.Dialer) {
 	own = rest.CopyConfig(cfg)
 	dial := own.Dial

@@ -343,13 +343,13 @@ func (s Stream) Equal(o Stream) bool {
 
 // State is a state of an object that was reported and holds.
 type State struct {
-	// UID and Namespace are those of the object. Alarm is the UID of the alarm, and State the ID
+	// UID and Namespace identify the object. Alarm is the UID of the alarm, and State the ID
 	// of one of its states.
 	UID       string `json:"uid"`
 	Namespace string `json:"namespace,omitempty"`
 	Alarm     string `json:"alarm"`
 	State     string `json:"state"`
-	// Since is when it began, in microseconds since 1970. Position is that of the stream when it
+	// Since is when it began, in microseconds since 1970. Position is where the stream was when it
 	// was reported. Group is its group.
 	Since    int64  `json:"since"`
 	Position uint64 `json:"position"`

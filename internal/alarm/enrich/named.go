@@ -38,7 +38,7 @@ func (e *Enricher) Named(ctx context.Context, event *alarm.Event, resources []al
 }
 
 // resourceOf returns the resource to which the object of a reference belongs, and how it is served.
-// The version is that of the API server: a tenant can invent the one in an Event. Without such a
+// The API server says the version: a tenant can invent the one in an Event. Without such a
 // resource, it returns one whose kind is unknown, and why.
 func (e *Enricher) resourceOf(ref alarm.Reference, resources []alarm.Resource) (of alarm.Resource, served alarm.Served, unread alarm.Unread) {
 	group, err := schema.ParseGroupVersion(ref.APIVersion)

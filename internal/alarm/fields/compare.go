@@ -44,7 +44,7 @@ type Difference struct {
 }
 
 // Differences returns the fields at the paths that differ, at most limit, and how many more
-// there are. The order is that of the names of fields, and of list entries.
+// there are. They are in the order of the names of fields, and of list entries.
 //
 // A missing field, null, an empty list and an empty map are equal, because clients and
 // defaults add them without effect, as in "affinity: {}". An empty label selector is not:

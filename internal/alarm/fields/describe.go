@@ -51,7 +51,7 @@ var nouns = map[string]string{ //nolint:gosec // no credentials: names of fields
 	"labels": "label", "annotations": "annotation", "limits": "limit", "requests": "request",
 }
 
-// mapNouns are those of nouns whose entries are keys of maps.
+// mapNouns are nouns whose entries are keys of maps.
 var mapNouns = []string{"labels", "annotations", "limits", "requests"}
 
 // prefixes are paths that a subject does not repeat, the longest first.

@@ -353,7 +353,7 @@ func Decode(data []byte) (map[string]any, error) {
 }
 
 // DecodeSized is Decode, and returns the size of the object as JSON, in bytes. The time grows with
-// it. The size is that of data if it cannot be decompressed.
+// it. It is the size of data if it cannot be decompressed.
 func DecodeSized(data []byte) (object map[string]any, size int, err error) {
 	if len(data) > 0 && data[0] == 0 {
 		text, err := io.ReadAll(io.LimitReader(flate.NewReader(bytes.NewReader(data[1:])), MaxSize+1))

@@ -38,7 +38,7 @@ type State struct {
 	Released time.Time
 	Resolved bool
 	// Accepted is when the receiver accepted the last message, zero if that resolved the group.
-	// Interval is that of the last Rule.
+	// Interval comes from the last Rule.
 	Accepted time.Time
 	Interval time.Duration
 	// Ending is the Event.Key of the end that waits, empty if none does.

@@ -33,7 +33,7 @@ const maxBodyError = 200
 // message, which have the names of docs/webhook.schema.json. It is safe for concurrent use.
 type Body struct {
 	template *template
-	// positions are those of the segments.
+	// positions are where the segments are.
 	positions []position
 	// reserved is the space that all segments need at least, in bytes.
 	reserved int

@@ -21,7 +21,7 @@ const (
 	maxTypeNesting = 2
 
 	// maxInstructions is the number of instructions of all regular expressions in one
-	// expression. maxInstructionsPerAlarm is that of all expressions of an alarm. An
+	// expression. maxInstructionsPerAlarm is for all expressions of an alarm together. An
 	// instruction needs up to some hundred bytes of memory.
 	maxInstructions         = 1_000
 	maxInstructionsPerAlarm = 4_000

@@ -23,7 +23,7 @@ const (
 	patternSize  = 4 << 10 // of a call of matches
 	patternBytes = 160     // for each byte of a string in an expression that calls matches
 	stepSize     = 640     // of a step of a path to a field
-	// routeSize is that of a Route with all receivers that the limits allow.
+	// routeSize is for a Route with all receivers that the limits allow.
 	routeSize = 512 << 10
 	// pairSize is for each pair of lists, maps and macros in one expression. The time of
 	// CEL's type check grows with their square. It makes an estimate of 8 MiB take about a

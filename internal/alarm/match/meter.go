@@ -36,9 +36,9 @@ func (m *Meter) spend(cost int64) {
 // OverBudgetError reports that some Events were not evaluated for an alarm, because such
 // alarms are too expensive together.
 type OverBudgetError struct {
-	// Kind is that of the alarms: alarm.KindAlarm or alarm.KindClusterAlarm.
+	// Kind of the alarms: alarm.KindAlarm or alarm.KindClusterAlarm.
 	Kind string
-	// Namespace is that of the Events.
+	// Namespace of the Events.
 	Namespace string
 	// States: it is about states that hold, and there is no space for more of them. Late: states are
 	// evaluated late.

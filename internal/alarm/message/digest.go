@@ -255,7 +255,7 @@ type eventGroup struct {
 	count int64
 	// cause is what the causes of all Events begin with, or empty. object names the object of the first one.
 	cause, object string
-	// objects are hashes of the distinct objects; names are those of the first ones.
+	// objects are hashes of the distinct objects; names are the names of the first ones.
 	objects map[uint64]struct{}
 	names   []string
 	// namespace is the author of all names, or empty if there are several.

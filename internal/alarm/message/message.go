@@ -127,7 +127,7 @@ type Owner struct {
 	Name string `json:"name"`
 }
 
-// Part is the message of one occurrence of a group. Its JSON form is that of the Message, with
+// Part is the message of one occurrence of a group. Its JSON form is like that of a Message, with
 // more fields.
 type Part struct {
 	Message

@@ -31,7 +31,7 @@ type Batcher interface {
 	// batches.
 	MaxBatch() int
 	// SendBatch replaces Send for several messages, in their order. The receiver accepts all
-	// of them or none. The key is that of the request.
+	// of them or none. The key identifies the request.
 	SendBatch(ctx context.Context, key string, messages []BatchMessage) error
 }
 

@@ -25,7 +25,7 @@ type inFlight struct {
 	waiting map[string][]*place
 }
 
-// place is that of one request.
+// place is what one request takes.
 type place struct {
 	namespace string
 	// granted is closed when the request can be made.

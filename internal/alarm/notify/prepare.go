@@ -52,7 +52,7 @@ type content struct {
 type BatchMessage struct {
 	// Key is the idempotency key of the message.
 	Key string `json:"key"`
-	// Body is that of Notifier.Render.
+	// Body is what Notifier.Render returned.
 	Body []byte `json:"body"`
 }
 

@@ -16,7 +16,7 @@ import (
 type Receiver struct {
 	// Key is "AlarmReceiver/NAMESPACE/NAME" or "ClusterAlarmReceiver//NAME".
 	Key string
-	// UID is that of the object. A receiver of the same name with another UID gets nothing
+	// UID identifies the object. A receiver of the same name with another UID gets nothing
 	// that waits for this one.
 	UID string
 	// Fingerprint is a digest of everything the receiver was built from, including
@@ -25,7 +25,7 @@ type Receiver struct {
 	Fingerprint string
 	// Notifier sends to the receiver.
 	Notifier Notifier
-	// Namespace is that of an AlarmReceiver. Receivers of a namespace share the number of
+	// Namespace contains the AlarmReceiver. Receivers of a namespace share the number of
 	// requests in flight. It is empty for a ClusterAlarmReceiver, which has no such limit.
 	Namespace string
 	// Limits are the receiver's rate limits. Each message waits for all of them.

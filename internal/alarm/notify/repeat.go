@@ -150,7 +150,7 @@ func (w *worker) repeatAll(c config, n Repeater) {
 }
 
 // repeat makes one request with messages that were last sent at a time or before, or more if
-// the receiver refuses it. It reports whether there may be more to do. Errors are those of the outbox.
+// the receiver refuses it. It reports whether there may be more to do. Errors come from the outbox.
 func (w *worker) repeat(c config, n Repeater, due time.Time) (more bool, err error) {
 	place := w.inFlight.enter(c.receiver.Namespace)
 	defer w.inFlight.leave(place)

@@ -24,7 +24,7 @@ type worker struct {
 	// of their own since the receiver last accepted one.
 	lane  *lane
 	moved int
-	// permission is that of the rate limits for the next request, nil if there is none.
+	// permission is what the rate limits permit for the next request, nil if nothing.
 	permission *permission
 	// result is the result of a message until it is stored in the outbox.
 	result *result

@@ -182,7 +182,7 @@ func (w *watcher) put(uid string, s *state) error {
 	return nil
 }
 
-// record adds the change of an object. oldFilter is that of old, or that of the object.
+// record adds the change of an object. oldFilter is the filter of old, or of the object.
 func (w *watcher) record(o *object, operation alarm.Operation, s *state, old map[string]any, oldFilter *fields.Filter) {
 	c := alarm.Change{Operation: operation, Object: s.content, Old: old, Size: 2 * int64(o.size), Known: inBoth(s.filter, oldFilter)}
 	var at time.Time
@@ -284,7 +284,7 @@ func (w *watcher) skip(err error) error {
 }
 
 // writeOf returns who made a change, and when. Both are zero if they are unknown. object has its
-// managedFields. The filters are those of the former and of the present state.
+// managedFields. The filters belong to the former and the present state.
 func writeOf(object map[string]any, c *alarm.Change, former, present *fields.Filter) (manager string, at time.Time) {
 	if c.Old == nil {
 		manager, at = fields.LastWrite(object)

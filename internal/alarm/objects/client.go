@@ -28,7 +28,7 @@ type client struct {
 	idle        time.Duration
 	pageSize    int64
 
-	// path is that of the resource. onlyMetadata asks for the metadata of objects. bare is true
+	// path leads to the resource. onlyMetadata asks for the metadata of objects. bare is true
 	// if the resource must never be read otherwise.
 	path               string
 	onlyMetadata, bare bool

@@ -220,11 +220,11 @@ func (s Served) kinds() (kinds sets.Set[string], complete bool) {
 
 // served are the resources that the API server serves.
 type served struct {
-	// versions are those of each group, the preferred one first.
+	// versions are by group, the preferred one first.
 	versions map[string][]string
 	// failed are the groups with a version whose resources are unknown.
 	failed map[string]bool
-	// resources are those of each group and version. They contain no subresources.
+	// resources are by group and version, without subresources.
 	resources map[schema.GroupVersion][]metav1.APIResource
 }
 

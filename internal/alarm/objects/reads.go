@@ -72,7 +72,7 @@ func (s *Source) SetReads(needs Needs) {
 }
 
 // ReadStatus returns whether the operator can read objects of a resource for spec.readObjects. It
-// can if Synced is true. The zero Status is that of a resource that was not reviewed yet.
+// can if Synced is true. The zero Status means that it was not reviewed yet.
 func (s *Source) ReadStatus(r alarm.Resource) Status {
 	s.reads.mu.Lock()
 	defer s.reads.mu.Unlock()

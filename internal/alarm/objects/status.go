@@ -32,7 +32,7 @@ const (
 
 const tooMany = "too many resources are watched for changes: 64 are possible. Resources of ClusterAlarms come first, then each namespace in turn gets one. Remove alarms that name other resources"
 
-// Status is the state of the watch of a resource. The zero Status is that of a watch that has
+// Status is the state of the watch of a resource. The zero Status describes a watch that has
 // not begun.
 type Status struct {
 	// Synced is true if every change since the baseline is read, or will be soon.

@@ -38,7 +38,7 @@ type watcher struct {
 
 	// kind is how the resource is served.
 	kind alarm.Served
-	// shapes are those of new baselines.
+	// shapes say what new baselines contain.
 	shapes *shapes
 	// reshapeAt is when wanted replaces shapes, zero if they are equal.
 	reshapeAt time.Time

@@ -11,7 +11,7 @@ import (
 
 // Baseline is the last known state of an object.
 type Baseline struct {
-	// ID is that of the row, in a BaselinePage.
+	// ID identifies the row, in a BaselinePage.
 	ID int64
 	// UID is the UID of the object. Namespace is empty if the object is cluster-scoped.
 	UID, Namespace string

@@ -20,7 +20,7 @@ type Membership struct {
 	// users, with [MaxGroupName] bytes at most.
 	By   []byte
 	Name string
-	// AlarmUID is the UID of the alarm. Entry.Alarm is that of the next alarm of its name too.
+	// AlarmUID is the UID of the alarm. Entry.Alarm also names the next alarm of its name.
 	AlarmUID string
 	// Rule is what the alarm says about the group.
 	Rule group.Rule

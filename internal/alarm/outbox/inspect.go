@@ -35,7 +35,7 @@ type WaitingEntry struct {
 	Entry
 	// FirstTried is the time of the first attempt to send the message, zero before it.
 	FirstTried time.Time
-	// Failure is that of the last attempt, empty if none failed.
+	// Failure is why the last attempt failed, empty if none did.
 	Failure Failure
 	// SetAside is true if the entry is in a lane other than the main lane.
 	SetAside bool

@@ -8,7 +8,7 @@ import (
 
 // LastingKey identifies a state of an object.
 type LastingKey struct {
-	// Stream is that of the object, and UID its UID.
+	// Stream is where the object is read, and UID its UID.
 	Stream, UID string
 	// Alarm is the UID of the alarm, and State the ID of one of its states.
 	Alarm, State string
@@ -17,11 +17,11 @@ type LastingKey struct {
 // Lasting is a state of an object that holds.
 type Lasting struct {
 	LastingKey
-	// Namespace is that of the object. It is empty if the object is cluster-scoped.
+	// Namespace contains the object. It is empty if the object is cluster-scoped.
 	Namespace string
 	// Since is when the state began. Due is when it can be reported, zero after that.
 	Since, Due time.Time
-	// Position is that of the stream when the state was reported.
+	// Position is where the stream was when the state was reported.
 	Position uint64
 	// Group is the group of the report.
 	Group string
@@ -208,7 +208,7 @@ const selectBaselinePage = `
 		AND (?3 = 'null' OR namespace IN (SELECT value FROM json_each(?3))) ORDER BY baseline.id LIMIT ?4`
 
 // BaselinePage returns baselines of a stream with all fields: the first ones after an ID, at most
-// limit. They are those of some namespaces, or of all if namespaces is nil.
+// limit. They are from some namespaces, or from all if namespaces is nil.
 func (s *Store) BaselinePage(ctx context.Context, stream string, namespaces []string, after int64, limit int) (all []Baseline, err error) {
 	rows, err := s.readers.QueryContext(ctx, selectBaselinePage, stream, after, jsonColumn{namespaces}, limit)
 	return all, s.read("read the baselines", each(rows, err, func(rows *sql.Rows) error {

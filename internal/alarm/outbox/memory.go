@@ -34,7 +34,7 @@ type memory struct {
 	state    State
 	backlogs map[string]Backlog
 	// held is the number of occurrences in groups, or in messages of groups, by receiver.
-	// heldChanges are those of changes. groups and windows are the numbers of open ones.
+	// heldChanges counts changes among them. groups and windows are the numbers of open ones.
 	held            map[string]int64
 	heldChanges     map[string]int64
 	groups, windows totals

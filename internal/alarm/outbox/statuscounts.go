@@ -13,7 +13,7 @@ import (
 // StatusCounts are the numbers in the status of an alarm or a receiver, or a change of them.
 // A subject is the key of an alarm or a receiver.
 type StatusCounts struct {
-	// The numbers are those of v1alpha1.AlarmStatus.
+	// The numbers mean what they do in v1alpha1.AlarmStatus.
 	Matched, Delivered, SuppressedByThreshold, SuppressedByMute, Dropped, Unresolved, Undecided, WithoutGroupKey int64
 	// LastMatch and LastDelivery are zero if there is none.
 	LastMatch, LastDelivery time.Time

@@ -51,7 +51,7 @@ type Store struct {
 	readers  *sql.DB
 	reserve  reserve
 	memory   memory
-	// deciding is that of BeginDecision.
+	// deciding is held from BeginDecision until it is done.
 	deciding  *semaphore.Weighted
 	closed    atomic.Bool
 	recovered *Recovery

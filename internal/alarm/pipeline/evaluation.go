@@ -15,7 +15,7 @@ type evaluation struct {
 	alarm *match.Alarm
 	// recipients are the receivers of the occurrence.
 	recipients []recipient
-	// route is that of the alarm, nil if no label chooses receivers. noReceiver is set if a label
+	// route chooses receivers by a label, nil if none does. noReceiver is set if a label
 	// that exists chooses none.
 	route      *match.Route
 	noReceiver *match.NoReceiverError

@@ -33,7 +33,7 @@ type matcher struct {
 	// ClusterAlarms for the Events of a namespace. They are separate, so that a tenant
 	// cannot use up what the ClusterAlarms need.
 	ofAlarms, ofClusterAlarms *budget
-	// receiver is that of Config.
+	// receiver comes from Config.
 	receiver func(key string) (Receiver, bool)
 }
 
@@ -83,7 +83,7 @@ func (m *matcher) match(ctx context.Context, occurrences []alarm.Occurrence, han
 }
 
 // context returns what every alarm may know about an occurrence. A change contains its object. With
-// named resources, it is that of Enricher.Named.
+// named resources, it comes from Enricher.Named.
 func (m *matcher) context(ctx context.Context, occ *alarm.Occurrence, named []alarm.Resource) (known alarm.Context, of alarm.Resource, ok bool) {
 	switch {
 	case len(named) > 0:
@@ -102,10 +102,10 @@ type batch struct {
 	occurrences []alarm.Occurrence
 	handled     outbox.DeliveredOffsets
 	index       *match.Index
-	// recipientsOf and address are those of the matcher.
+	// recipientsOf and address are methods of the matcher.
 	recipientsOf func(keys []string) []recipient
 	address      func(e *evaluation, occ *alarm.Occurrence, known *alarm.Context)
-	// context is that of the matcher.
+	// context is a method of the matcher.
 	context func(occ *alarm.Occurrence, named []alarm.Resource) (known alarm.Context, of alarm.Resource, ok bool)
 	// known contains what is known about each occurrence.
 	known       []contexts

@@ -37,10 +37,10 @@ type stateStep struct {
 	p     *Pipeline
 	index *match.Index
 	now   time.Time
-	// stream and position are those of the objects.
+	// stream and position say where the objects were read.
 	stream   string
 	position uint64
-	// filters are those of the shapes of baselines, by their text.
+	// filters are by the text of the shape of a baseline.
 	filters map[string]*fields.Filter
 	// walk selects objects and states. Nil selects all, and due only states that can be reported.
 	walk *walk
@@ -141,7 +141,7 @@ func (st *stateStep) object(ctx context.Context, b *outbox.Baseline) error {
 	return st.evaluateAll(ctx, b, states, stored)
 }
 
-// evaluateAll evaluates states of an object. stored are those of its states that hold.
+// evaluateAll evaluates states of an object. stored are its states that hold.
 func (st *stateStep) evaluateAll(ctx context.Context, b *outbox.Baseline, states []*match.State, stored []outbox.Lasting) error {
 	if len(states) > 0 && !st.canDecode(states, b) {
 		return nil // its state is unknown

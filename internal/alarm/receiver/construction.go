@@ -80,6 +80,6 @@ type construction struct {
 	receiver notify.Receiver
 	// vendor are the rate limits of the receiver type.
 	vendor []notify.Limit
-	// versions are those of the Secrets that were read.
+	// versions identify the content of the Secrets that were read.
 	versions []string
 }

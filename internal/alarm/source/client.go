@@ -25,7 +25,7 @@ import (
 // client requests the Events of all namespaces.
 type client struct {
 	rest rest.Interface
-	// connections are those of this client alone, so that it can close them.
+	// connections belong to this client alone, so that it can close them.
 	connections *connrotation.Dialer
 	// lasts is watchTimeout, and idleTimeout and pageSize are the constants of apiwatch, except in
 	// tests.

@@ -103,7 +103,7 @@ type progress struct {
 	// newest Event up to it, zero if it is unknown.
 	position uint64
 	time     time.Time
-	// until and untilTime are those of Start.
+	// until and untilTime come from Start.
 	until     uint64
 	untilTime time.Time
 	// complete is true if all Events that were live at position are remembered.
@@ -118,7 +118,7 @@ type progress struct {
 // If the count as of position is lost, an Event that existed then has changed since. The
 // increase is unknown and counts as one: the whole count would contain occurrences that
 // were read before. This includes an Event created in the same second as time, because
-// time is that of the newest Event, which can be this one.
+// time is when the newest Event happened, which can be this one.
 func (p progress) firstIncrease(o observation) int32 {
 	readUpTo, isLater := p.time, p.until > p.position && o.position > p.until
 	if isLater {

@@ -24,7 +24,7 @@ import (
 // Comparison contains objects before and after a change.
 type Comparison struct {
 	Old, New []*unstructured.Unstructured
-	// Namespace is that of objects that should have one and do not.
+	// Namespace is for objects that should have one and do not.
 	Namespace string
 }
 

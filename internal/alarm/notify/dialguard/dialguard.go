@@ -69,7 +69,7 @@ type Config struct {
 	// Hosts are the hosts that are allowed: names, addresses, or patterns such as
 	// *.example.com. Their addresses must be allowed too. Empty: all.
 	Hosts []string
-	// Nodes are those of the cluster. Nil: the guard does not know them.
+	// Nodes are the addresses of the cluster's Nodes. Nil: the guard does not know them.
 	Nodes Nodes
 	// Resolver finds the network's NAT64 prefixes; nil is the system's.
 	Resolver *net.Resolver

@@ -18,7 +18,7 @@ import (
 	"github.com/bongsu-io/bongsu/internal/alarm/notify/httppost"
 )
 
-// interval is that of the messages in a space
+// interval is the pause between two messages in a space
 // (https://developers.google.com/workspace/chat/limits).
 const interval = time.Second
 

@@ -92,7 +92,7 @@ func (c *Client) Dial(ctx context.Context, address string) (net.Conn, error) {
 	return c.dial(ctx, "tcp", address)
 }
 
-// TLSConfig returns the TLS configuration of a connection to a host. ctx is that of the attempt.
+// TLSConfig returns the TLS configuration of a connection to a host. ctx ends with the attempt.
 func (c *Client) TLSConfig(ctx context.Context, host string) *tls.Config {
 	return newHostConfig(ctx, c.config, host)
 }

@@ -31,7 +31,7 @@ type Config struct {
 	Proxy *url.URL
 	// Timeout limits the time from the connection to the end of the answer. Default: 10 s.
 	Timeout time.Duration
-	// sessions are those of the servers that saw the certificate.
+	// sessions can be continued with the servers that saw the certificate.
 	sessions tls.ClientSessionCache
 }
 

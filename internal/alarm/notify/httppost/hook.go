@@ -31,9 +31,9 @@ var _ notify.Notifier = (*Hook)(nil)
 
 // HookConfig is the configuration that all hooks of a receiver type share.
 type HookConfig struct {
-	// Format is that of the bodies: see notify.Notifier. The key of the limit contains it.
+	// Format names the form of the bodies: see notify.Notifier. The key of the limit contains it.
 	Format string
-	// Render is that of notify.Notifier.
+	// Render returns the body of a message: see notify.Notifier.
 	Render func(message.Message) ([]byte, error)
 	// Every is the minimum time between two messages.
 	Every time.Duration
@@ -87,7 +87,7 @@ var reserved = []string{
 	"X-Idempotency-Key", // net/http repeats a POST that has it
 }
 
-// reservedPrefixes are those of headers of proxies, CloudEvents and Standard Webhooks.
+// reservedPrefixes begin the headers of proxies, CloudEvents and Standard Webhooks.
 var reservedPrefixes = []string{"Proxy-", "Ce-", "Webhook-"}
 
 // NewHeader returns the header with these names and values. Errors do not reveal values.

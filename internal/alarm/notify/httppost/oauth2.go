@@ -31,7 +31,7 @@ type OAuth2 struct {
 
 // Times of access tokens.
 const (
-	// tokenLifetime is that of a token whose lifetime the server does not state.
+	// tokenLifetime is assumed for a token whose lifetime the server does not state.
 	tokenLifetime    = 5 * time.Minute
 	maxTokenLifetime = 24 * time.Hour
 	// tokenMargin is how long before its end a token is replaced, but at most a quarter of

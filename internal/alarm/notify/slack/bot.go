@@ -27,9 +27,9 @@ const DefaultAPI = "https://slack.com/api"
 // Slack's limits are one message a second in a channel, and 50 calls of chat.update a minute
 // for a bot in a workspace (https://docs.slack.dev/apis/web-api/rate-limits).
 const (
-	// botInterval is that of the messages in a channel. One may be an update and a reply.
+	// botInterval is the pause between two messages in a channel. One may be an update and a reply.
 	botInterval = 1500 * time.Millisecond
-	// workspaceInterval is that of the messages of a bot in all channels.
+	// workspaceInterval is the pause between two messages of a bot, in all channels.
 	workspaceInterval = 1200 * time.Millisecond
 	// workspaceBurst is the number of messages that channels may send at the same time.
 	workspaceBurst = 10
@@ -42,7 +42,7 @@ type BotConfig struct {
 	API string
 	// Token is the bot's token, which is a secret.
 	Token string
-	// Mentions are those of messages that are not replies.
+	// Mentions are in messages that are not replies.
 	Mentions Mentions
 	// Clock measures the time since the last reply in a thread.
 	Clock clock.PassiveClock

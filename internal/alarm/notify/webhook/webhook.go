@@ -197,7 +197,7 @@ func sign(signer *standardwebhooks.Webhook, header http.Header, key string, now 
 }
 
 // classify compares the answer with the expected one. The receiver can have accepted the message
-// although its answer is another one, so the pauses between repetitions are those of Park.
+// although its answer is another one, so the pauses between repetitions are as after Park.
 func (n *Notifier) classify(r *httppost.Response) {
 	if n.expected == nil || !r.Accepted {
 		return
