@@ -328,7 +328,7 @@ func (n *notifier) SendBatch(ctx context.Context, _ string, batch []notify.Batch
 	case fails, poisoned:
 		return &notify.SendError{Class: notify.Retry, Reason: v1alpha1.ReasonDeliveryFailing, Text: "503"}
 	case unknown:
-		return &notify.SendError{Class: notify.Park, Reason: v1alpha1.ReasonDeliveryFailing, Text: "404"}
+		return &notify.SendError{Class: notify.Stop, Reason: v1alpha1.ReasonDeliveryFailing, Text: "404"}
 	case rejects:
 		return &notify.SendError{Class: notify.Reject, Reason: v1alpha1.ReasonDeliveryFailing, Text: "400"}
 	case hangs, late:

@@ -127,7 +127,7 @@ func TestMetricsOfEachOutcome(t *testing.T) {
 			},
 		},
 		"the receiver is parked": {
-			answer: &notify.SendError{Class: notify.Park},
+			answer: &notify.SendError{Class: notify.Stop},
 			happens: func(h *harness) {
 				h.happens(2, "a", "b")
 				after(time.Hour)
@@ -138,7 +138,7 @@ func TestMetricsOfEachOutcome(t *testing.T) {
 			},
 		},
 		"the receiver was parked": {
-			answer: &notify.SendError{Class: notify.Park},
+			answer: &notify.SendError{Class: notify.Stop},
 			happens: func(h *harness) {
 				h.happens(2, "a")
 				after(time.Hour)

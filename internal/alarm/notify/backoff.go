@@ -12,11 +12,11 @@ const (
 	maxRetry = 30 * time.Second
 )
 
-// The pause after a failure of class Park is random between these, and doubles. The cause is
+// The pause after a failure of class Stop is random between these, and doubles. The cause is
 // often corrected where the operator cannot see it, for example in the chat.
 const (
-	minParked = 30 * time.Second
-	maxParked = 5 * time.Minute
+	minStopped = 30 * time.Second
+	maxStopped = 5 * time.Minute
 )
 
 // shownPause is the shortest pause for which NextAttempt returns a time. Shorter ones would

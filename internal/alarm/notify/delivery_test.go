@@ -154,7 +154,7 @@ func TestAReceiverAtAForbiddenAddressIsParked(t *testing.T) {
 
 	g.Eventually(func() *notify.SendError { return h.Failure(shop) }).WithTimeout(patience).ShouldNot(gomega.BeNil())
 	failure := h.Failure(shop)
-	if diff := cmp.Diff([]any{notify.Park, v1alpha1.ReasonAddressNotAllowed}, []any{failure.Class, failure.Reason}); diff != "" {
+	if diff := cmp.Diff([]any{notify.Stop, v1alpha1.ReasonAddressNotAllowed}, []any{failure.Class, failure.Reason}); diff != "" {
 		t.Error(diff)
 	}
 	if requests := len(server.Requests()); requests != 0 || store.Backlog(shop).Entries != 1 {

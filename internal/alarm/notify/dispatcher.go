@@ -1,6 +1,6 @@
 // Package notify delivers the messages in the outbox to their receivers. Each receiver
 // has its own queue with at most one request in flight. Messages beyond the rate limit
-// are combined into one digest. Failed requests are retried with back-off, or parked if
+// are combined into one digest. Failed requests are retried with back-off, or stop the receiver if
 // retries cannot help.
 //
 // The packages below it implement Notifier, one for each type of receiver.

@@ -168,7 +168,7 @@ func TestAParkedReceiverIsRetriedWithinFiveMinutes(t *testing.T) {
 		accepts := time.Now().Add(time.Hour)
 		n := &fake{answer: func(context.Context, int) error {
 			if time.Now().Before(accepts) {
-				return failure(notify.Park, "404")
+				return failure(notify.Stop, "404")
 			}
 			return nil
 		}}
@@ -181,7 +181,7 @@ func TestAParkedReceiverIsRetriedWithinFiveMinutes(t *testing.T) {
 		if got := h.FailingReceivers(); got != 1 {
 			t.Errorf("%d receivers fail, want 1", got)
 		}
-		if e := h.Failure(ops); e == nil || e.Class != notify.Park {
+		if e := h.Failure(ops); e == nil || e.Class != notify.Stop {
 			t.Errorf("Failure is %v", e)
 		}
 		after(5*time.Minute + time.Second)
@@ -196,8 +196,8 @@ func TestAParkedReceiverIsRetriedWithinFiveMinutes(t *testing.T) {
 
 func TestNextAttemptIsTheTimeOfTheNextAttempt(t *testing.T) {
 	inBubble(t, func(t *testing.T, store *outbox.Store, h *harness) {
-		parked := slices.Repeat([]error{failure(notify.Park, "404")}, 5)
-		n := &fake{answer: answers(append(parked, &notify.SendError{Text: "404", Class: notify.Park, RetryAfter: 5 * time.Minute})...)}
+		parked := slices.Repeat([]error{failure(notify.Stop, "404")}, 5)
+		n := &fake{answer: answers(append(parked, &notify.SendError{Text: "404", Class: notify.Stop, RetryAfter: 5 * time.Minute})...)}
 		h.Configure(notify.Receiver{Key: ops, Notifier: n})
 		h.submit(t, store, ops, 0, 1)
 		for attempt := 1; attempt <= 6; attempt++ {
@@ -234,7 +234,7 @@ func TestShortPausesChangeNoStatus(t *testing.T) {
 
 func TestAChangeEndsThePauseOfAParkedReceiver(t *testing.T) {
 	inBubble(t, func(t *testing.T, store *outbox.Store, h *harness) {
-		n := &fake{answer: answers(failure(notify.Park, "404"))}
+		n := &fake{answer: answers(failure(notify.Stop, "404"))}
 		h.Configure(notify.Receiver{Key: ops, Fingerprint: "1", Notifier: n})
 		h.submit(t, store, ops, 0, 2)
 		wait()
@@ -261,7 +261,7 @@ func TestAChangeEndsThePauseOfAParkedReceiver(t *testing.T) {
 func TestAReceiverChangedDuringAnAttemptIsNotParkedByItsResult(t *testing.T) {
 	inBubble(t, func(t *testing.T, store *outbox.Store, h *harness) {
 		release := make(chan struct{})
-		former := &fake{answer: func(context.Context, int) error { <-release; return failure(notify.Park, "401") }}
+		former := &fake{answer: func(context.Context, int) error { <-release; return failure(notify.Stop, "401") }}
 		now := &fake{}
 		h.Configure(notify.Receiver{Key: ops, Notifier: former})
 		h.submit(t, store, ops, 0, 1)
@@ -315,7 +315,7 @@ func TestExpiredMessagesAreDropped(t *testing.T) {
 	for name, prepare := range map[string]func(h *harness){
 		"receiver missing": func(*harness) {},
 		"receiver parked": func(h *harness) {
-			always := func(context.Context, int) error { return failure(notify.Park, "401") }
+			always := func(context.Context, int) error { return failure(notify.Stop, "401") }
 			h.Configure(notify.Receiver{Key: ops, Notifier: &fake{answer: always}})
 		},
 		"receiver failing": func(h *harness) {
@@ -347,7 +347,7 @@ func TestExpiredMessagesAreDropped(t *testing.T) {
 
 func TestForgetDropsPendingMessagesAndReportsIt(t *testing.T) {
 	inBubble(t, func(t *testing.T, store *outbox.Store, h *harness) {
-		n := &fake{answer: answers(failure(notify.Park, "404"))}
+		n := &fake{answer: answers(failure(notify.Stop, "404"))}
 		h.Configure(notify.Receiver{Key: ops, Notifier: n})
 		h.submit(t, store, ops, 0, 3)
 		wait()
@@ -462,7 +462,7 @@ func TestRunFinishesRequestsInFlightWithinTheGracePeriod(t *testing.T) {
 	}
 }
 
-// flaky is an outbox whose Acknowledge fails as on a full disk.
+// flaky is an outbox whose Finish fails as on a full disk.
 type flaky struct {
 	*outbox.Store
 	failures int
@@ -473,7 +473,7 @@ func (f *flaky) Acknowledge(ctx context.Context, a *outbox.Attempt, o outbox.Out
 		f.failures--
 		return nil, outbox.ErrFull
 	}
-	return f.Store.Acknowledge(ctx, a, o)
+	return f.Store.Finish(ctx, a, o)
 }
 
 func TestASentMessageIsNotSentAgainWhileAcknowledgeFails(t *testing.T) {

@@ -44,7 +44,7 @@ func TestALongTextThatRepeatsItselfDelaysNoExcerpt(t *testing.T) {
 
 func TestOnlyARefusedMessageIsExplainedByTheAnswer(t *testing.T) {
 	for class, want := range map[Class]string{
-		Retry: "it fails", Park: "it fails", Reject: "it fails. The answer: 'no such field'",
+		Retry: "it fails", Stop: "it fails", Reject: "it fails. The answer: 'no such field'",
 	} {
 		if got := (&SendError{Class: class, Text: "it fails", Answer: "no such field"}).Explain(); got != want {
 			t.Errorf("%s: got %q, want %q", class, got, want)

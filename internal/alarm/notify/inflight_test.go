@@ -51,7 +51,7 @@ func TestReceiversThatHangDelayNoOtherNamespace(t *testing.T) {
 
 func TestAReceiverThatPausesLeavesItsPlaceToOthers(t *testing.T) {
 	inBubble(t, func(t *testing.T, store *outbox.Store, h *harness) {
-		n := &fake{answer: func(context.Context, int) error { return failure(notify.Park, "404") }}
+		n := &fake{answer: func(context.Context, int) error { return failure(notify.Stop, "404") }}
 		hang(t, store, h, n, "shop", 200)
 		if got := len(n.all()); got != 200 {
 			t.Errorf("%d of 200 receivers were tried", got)

@@ -286,7 +286,7 @@ func (w *worker) dropPrepared(lane int64, drop string) (found bool, err error) {
 		return w.dropOne(r, drop)
 	}
 	w.result = &result{request: r, cause: DropByUser, text: droppedByUserText}
-	return true, w.acknowledge()
+	return true, w.finish()
 }
 
 // SetAside returns the number of messages that are set aside, because a receiver that accepts

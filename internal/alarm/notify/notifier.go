@@ -89,10 +89,10 @@ const (
 	Retry Class = iota
 	// Reject: this message will never be accepted (400, 413, 422); others may be.
 	Reject
-	// Park: no message will be accepted until someone corrects the receiver, its Secret
+	// Stop: no message will be accepted until someone corrects the receiver, its Secret
 	// or the service (401, 403, 404, 410, a redirect, a forbidden address). The operator
 	// retries after a change, and after 30 seconds to 5 minutes.
-	Park
+	Stop
 )
 
 // String returns the value of the class in metrics.
@@ -100,8 +100,8 @@ func (c Class) String() string {
 	switch c {
 	case Reject:
 		return "reject"
-	case Park:
-		return "park"
+	case Stop:
+		return "stop"
 	default:
 		return "retry"
 	}

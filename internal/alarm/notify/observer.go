@@ -27,7 +27,7 @@ type Outbox interface {
 	Prepare(ctx context.Context, receiver string, lane int64, entries []int64, key string, body []byte) (*outbox.Attempt, error)
 	NoteFailure(ctx context.Context, a *outbox.Attempt, f outbox.Failure) error
 	Discard(ctx context.Context, a *outbox.Attempt, drop ...int64) (outbox.Counts, error)
-	Acknowledge(ctx context.Context, a *outbox.Attempt, o outbox.Outcome) (outbox.Counts, error)
+	Finish(ctx context.Context, a *outbox.Attempt, o outbox.Outcome) (outbox.Counts, error)
 	DropOlderThan(ctx context.Context, receiver string, lane int64, t time.Time) (outbox.Counts, error)
 	DropReceiver(ctx context.Context, receiver string) (outbox.Counts, error)
 }

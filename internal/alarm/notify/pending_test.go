@@ -27,7 +27,7 @@ func waiting(t *testing.T, dir, receiver string) []outbox.WaitingEntry {
 func TestPendingEntriesShowTheLastErrorAndTheNextAttempt(t *testing.T) {
 	inDirectory(t, func(t *testing.T, dir string, store *outbox.Store, h *harness) {
 		long := strings.Repeat("봉", 1000)
-		n := &fake{answer: answers(failure(notify.Retry, "first"), failure(notify.Park, "the token is no longer valid"), failure(notify.Park, long))}
+		n := &fake{answer: answers(failure(notify.Retry, "first"), failure(notify.Stop, "the token is no longer valid"), failure(notify.Stop, long))}
 		h.Configure(notify.Receiver{Key: "r", Notifier: n})
 		h.submit(t, store, "r", 0, 1)
 		wait()

@@ -130,7 +130,7 @@ func (w *worker) dropUnreadable(r *request, cause error) error {
 	}
 	w.log.Error(cause, "A message cannot be rendered and is dropped", "receiver", w.queue.key)
 	w.result = &result{request: r, cause: DropUnreadable, text: unreadableText}
-	return w.acknowledge()
+	return w.finish()
 }
 
 // store stores a message before it is sent. It returns nil if its entries do not exist any more.

@@ -222,7 +222,7 @@ func TestAResolutionWaitsForTheRequestThatRepeatsItsGroupOnly(t *testing.T) {
 
 func TestAFailureToSendAgainIsReportedUntilItSucceeds(t *testing.T) {
 	n := &repeater{}
-	n.answerAgain = answers(failure(notify.Park, "401"), failure(notify.Park, "401"))
+	n.answerAgain = answers(failure(notify.Stop, "401"), failure(notify.Stop, "401"))
 	inRepeatingBubble(t, n, func(t *testing.T, store *outbox.Store, h *harness) {
 		h.happen(t, store, false, "a")
 		after(61 * time.Second)

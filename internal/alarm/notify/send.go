@@ -107,13 +107,13 @@ func (w *worker) senderFor(n Notifier, r *request) (sender, error) {
 	return func(ctx context.Context) (Threaded, error) { return threader.SendInGroup(ctx, r.Key, body, reference) }, nil
 }
 
-// acknowledge stores the result of the last message in the outbox and then notifies
+// finish stores the result of the last message in the outbox and then notifies
 // the observer. The worker sends nothing else until it succeeds.
-func (w *worker) acknowledge() error {
+func (w *worker) finish() error {
 	if w.result == nil {
 		return nil
 	}
-	counts, err := w.outbox.Acknowledge(w.storage, w.result.request.Attempt, w.result.outcome())
+	counts, err := w.outbox.Finish(w.storage, w.result.request.Attempt, w.result.outcome())
 	if err != nil {
 		return err
 	}
@@ -163,8 +163,8 @@ func (w *worker) failed(c config, r *request, e *SendError) (pause time.Duration
 	switch e.Class {
 	case Retry:
 		pause = w.backoff.afterFailure(e, w.opts.MinBackoff, w.opts.MaxBackoff)
-	case Park:
-		pause = w.backoff.afterFailure(e, minParked, maxParked)
+	case Stop:
+		pause = w.backoff.afterFailure(e, minStopped, maxStopped)
 	default:
 		w.backoff.reset()
 		w.result = &result{request: r, cause: DropRejected, text: e.Explain()}

@@ -65,7 +65,7 @@ func (w *worker) drain() {
 			return
 		}
 	}
-	if err := w.acknowledge(); err != nil {
+	if err := w.finish(); err != nil {
 		w.log.Error(err, "The result of a message could not be stored, the message will be sent again", "receiver", w.queue.key)
 	}
 }
@@ -73,7 +73,7 @@ func (w *worker) drain() {
 // step handles the oldest message. It reports whether there may be more to do. Errors
 // are those of the outbox.
 func (w *worker) step(c config) (more bool, err error) {
-	if err := w.acknowledge(); err != nil {
+	if err := w.finish(); err != nil {
 		return true, err
 	}
 	if c.deleted {
@@ -244,7 +244,7 @@ func (w *worker) expirePrepared(lane int64) (done bool, err error) {
 		return true, err
 	}
 	w.result = &result{request: &request{Attempt: prepared}, cause: DropExpired, text: w.expiredText()}
-	return true, w.acknowledge()
+	return true, w.finish()
 }
 
 func (w *worker) expiredText() string {

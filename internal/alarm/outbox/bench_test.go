@@ -71,7 +71,7 @@ func deliver(s *Store, receiver string) error {
 	if err != nil {
 		return err
 	}
-	_, err = s.Acknowledge(ctx, a, Outcome{})
+	_, err = s.Finish(ctx, a, Outcome{})
 	return err
 }
 
@@ -96,7 +96,7 @@ func BenchmarkDigest(b *testing.B) {
 			must(b, err)
 			a, err := s.Prepare(ctx, "r", MainLane, idsOf(pending), "digest", nil)
 			must(b, err)
-			_, err = s.Acknowledge(ctx, a, Outcome{KeepEntries: true})
+			_, err = s.Finish(ctx, a, Outcome{KeepEntries: true})
 			must(b, err)
 		}
 	}

@@ -146,10 +146,10 @@ func TestAFullOutboxStillSendsAndAcknowledges(t *testing.T) {
 			_ = prepare(t, s, fmt.Sprint("r", r), 1)
 			prepared, err := s.Prepared(ctx, fmt.Sprint("r", r), MainLane)
 			must(t, err)
-			_, err = s.Acknowledge(ctx, prepared, Outcome{})
+			_, err = s.Finish(ctx, prepared, Outcome{})
 			must(t, err)
 		}
-		_, err = s.Acknowledge(ctx, a, Outcome{})
+		_, err = s.Finish(ctx, a, Outcome{})
 		must(t, err)
 	}
 	must(t, s.Close())

@@ -135,7 +135,7 @@ func fill(t *testing.T, s *Store) {
 func TestAFullFileLosesNothingAndWorksAgain(t *testing.T) {
 	s := open(t, t.TempDir(), WithMaxBytes(100*pageSize))
 	fill(t, s)
-	_, err := s.Acknowledge(context.Background(), prepare(t, s, "r", 20), Outcome{})
+	_, err := s.Finish(context.Background(), prepare(t, s, "r", 20), Outcome{})
 	must(t, err)
 	commit(t, s, "r", int(s.State().Position)+1, 10)
 }
@@ -146,7 +146,7 @@ func TestAFullFileDropsPastDigestsFirst(t *testing.T) {
 	s := open(t, dir, WithMaxBytes(210*pageSize))
 	fill(t, s)
 	n := len(pending(t, s, "r"))
-	_, err := s.Acknowledge(context.Background(), prepare(t, s, "r", min(n/2, MaxEntries)), Outcome{KeepEntries: true})
+	_, err := s.Finish(context.Background(), prepare(t, s, "r", min(n/2, MaxEntries)), Outcome{KeepEntries: true})
 	must(t, err)
 	kept := len(inspectReceiver(t, dir, "r", 0).Digested)
 	for range n / 25 {

@@ -11,7 +11,7 @@ import (
 // MaxEntries limits the entries of a message. One transaction can then remove all of them.
 const MaxEntries = 1_000
 
-// Attempt is a prepared message that is not acknowledged. Its body and key never change.
+// Attempt is a prepared message that is not finished. Its body and key never change.
 type Attempt struct {
 	ID       int64
 	Receiver string
@@ -68,7 +68,7 @@ func (s *Store) Prepared(ctx context.Context, receiver string, lane int64) (*Att
 }
 
 // Prepare binds entries of a lane to a message before its first attempt. Several entries must be
-// of the main lane, [MaxEntries] at most. It fails with ErrUnacknowledged if the lane has
+// of the main lane, [MaxEntries] at most. It fails with ErrUnfinished if the lane has
 // another prepared message, and with ErrNothingPending if one of the entries does not exist. It
 // fails with ErrTooManyPrepared if the receivers of the namespace have too many.
 func (s *Store) Prepare(ctx context.Context, receiver string, lane int64, entries []int64, key string, body []byte) (*Attempt, error) {
@@ -114,7 +114,7 @@ func (tx *tx) insertAttempt(ctx context.Context, a *Attempt) error {
 		ON CONFLICT (receiver, lane) DO NOTHING RETURNING id`,
 		a.Receiver, a.Lane, a.Key, jsonColumn{a.Entries}, a.Count, micros(a.Oldest), micros(a.FirstTried), a.Body).Scan(&a.ID)
 	if errors.Is(err, sql.ErrNoRows) {
-		return ErrUnacknowledged
+		return ErrUnfinished
 	}
 	tx.after(func(m *memory) { m.prepared.add(a.Receiver, a.size()) })
 	return err
@@ -175,22 +175,22 @@ func (s *Store) Discard(ctx context.Context, a *Attempt, drop ...int64) (counts 
 	return counts, nil
 }
 
-// Acknowledge removes an attempt that was delivered or given up, with its entries, and
-// returns their counts. If the attempt does not exist any more, Acknowledge removes nothing.
-func (s *Store) Acknowledge(ctx context.Context, a *Attempt, o Outcome) (Counts, error) {
-	counts, err := s.acknowledge(ctx, a, &o)
+// Finish removes an attempt that was delivered or given up, with its entries, and
+// returns their counts. If the attempt does not exist any more, Finish removes nothing.
+func (s *Store) Finish(ctx context.Context, a *Attempt, o Outcome) (Counts, error) {
+	counts, err := s.finish(ctx, a, &o)
 	if o.KeepEntries && errors.Is(err, ErrFull) { // the entries of past digests are optional
 		o.KeepEntries = false
-		counts, err = s.acknowledge(ctx, a, &o)
+		counts, err = s.finish(ctx, a, &o)
 	}
 	return counts, err
 }
 
-// acknowledge does not wait for the disk, so that the disk does not limit the speed of delivery.
+// finish does not wait for the disk, so that the disk does not limit the speed of delivery.
 // After a loss of power, some messages are sent twice.
-func (s *Store) acknowledge(ctx context.Context, a *Attempt, o *Outcome) (counts Counts, err error) {
-	err = s.writeLazily(ctx, "acknowledge a message", func(ctx context.Context, tx *tx) (err error) {
-		counts, err = tx.acknowledge(ctx, a, o, s.clock.Now())
+func (s *Store) finish(ctx context.Context, a *Attempt, o *Outcome) (counts Counts, err error) {
+	err = s.writeLazily(ctx, "finish a message", func(ctx context.Context, tx *tx) (err error) {
+		counts, err = tx.finish(ctx, a, o, s.clock.Now())
 		return err
 	})
 	if err != nil {
@@ -199,13 +199,13 @@ func (s *Store) acknowledge(ctx context.Context, a *Attempt, o *Outcome) (counts
 	return counts, nil
 }
 
-func (tx *tx) acknowledge(ctx context.Context, a *Attempt, o *Outcome, now time.Time) (counts Counts, err error) {
+func (tx *tx) finish(ctx context.Context, a *Attempt, o *Outcome, now time.Time) (counts Counts, err error) {
 	var exists bool
 	if err := tx.row(ctx, `SELECT EXISTS (SELECT 1 FROM attempt WHERE id = ?)`, a.ID).Scan(&exists); !exists || err != nil {
 		return Counts{}, err
 	}
 	for _, g := range o.Groups {
-		if err := tx.acknowledgeGroup(ctx, a.Receiver, g, now); err != nil {
+		if err := tx.finishGroup(ctx, a.Receiver, g, now); err != nil {
 			return nil, err
 		}
 	}
@@ -224,8 +224,8 @@ func (tx *tx) acknowledge(ctx context.Context, a *Attempt, o *Outcome, now time.
 	return counts, errors.Join(tx.countEnded(ctx, a.Receiver, o, counts, now), tx.keepDigested(ctx, kept, now))
 }
 
-// acknowledgeGroup stores what the next message of the group needs, or removes it.
-func (tx *tx) acknowledgeGroup(ctx context.Context, receiver string, g GroupState, now time.Time) error {
+// finishGroup stores what the next message of the group needs, or removes it.
+func (tx *tx) finishGroup(ctx context.Context, receiver string, g GroupState, now time.Time) error {
 	if g.Resolves {
 		g.Reference, g.Remember = "", nil
 	}

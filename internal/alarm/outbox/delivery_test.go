@@ -35,7 +35,7 @@ func TestPreparedEntriesAreNotPending(t *testing.T) {
 	if diff := cmp.Diff([]uint64{3, 4}, pending(t, s, "r")); diff != "" {
 		t.Error(diff)
 	}
-	if _, err := s.Prepare(ctx, "r", MainLane, []int64{4}, "second", nil); !errors.Is(err, ErrUnacknowledged) {
+	if _, err := s.Prepare(ctx, "r", MainLane, []int64{4}, "second", nil); !errors.Is(err, ErrUnfinished) {
 		t.Errorf("a second attempt: got %v, want ErrFrozen", err)
 	}
 }
@@ -56,7 +56,7 @@ func TestAcknowledgeRemovesOnlyTheEntriesOfTheMessage(t *testing.T) {
 	commit(t, s, "r", 4, 1)
 	commit(t, s, "other", 5, 1)
 
-	counts, err := s.Acknowledge(ctx, a, Outcome{})
+	counts, err := s.Finish(ctx, a, Outcome{})
 	must(t, err)
 	if diff := cmp.Diff(Counts{"Alarm/shop/other": 7, "Alarm/shop/rollouts": 2}, counts); diff != "" {
 		t.Error(diff)
@@ -66,7 +66,7 @@ func TestAcknowledgeRemovesOnlyTheEntriesOfTheMessage(t *testing.T) {
 		t.Error(diff)
 	}
 
-	counts, err = s.Acknowledge(ctx, a, Outcome{})
+	counts, err = s.Finish(ctx, a, Outcome{})
 	must(t, err)
 	if diff := cmp.Diff(Counts{}, counts); diff != "" {
 		t.Errorf("acknowledged twice: %s", diff)
@@ -84,7 +84,7 @@ func TestAMessageHasALimitOfEntries(t *testing.T) {
 	if a, err := s.Prepare(ctx, "r", MainLane, idsOf(all), "key", nil); a != nil || err == nil {
 		t.Errorf("prepared %d entries", len(all))
 	}
-	counts, err := s.Acknowledge(ctx, prepare(t, s, "r", MaxEntries), Outcome{})
+	counts, err := s.Finish(ctx, prepare(t, s, "r", MaxEntries), Outcome{})
 	must(t, err)
 	if diff := cmp.Diff(Counts{"Alarm/shop/rollouts": MaxEntries}, counts); diff != "" {
 		t.Error(diff)
@@ -98,7 +98,7 @@ func TestAnAcknowledgedMessageIsNotSentAgainAfterACrash(t *testing.T) {
 	ctx, dir := context.Background(), t.TempDir()
 	s := open(t, dir)
 	commit(t, s, "r", 1, 4)
-	_, err := s.Acknowledge(ctx, prepare(t, s, "r", 3), Outcome{})
+	_, err := s.Finish(ctx, prepare(t, s, "r", 3), Outcome{})
 	must(t, err)
 	must(t, s.Close())
 	s = open(t, dir)
@@ -117,9 +117,9 @@ func TestEntriesOfADigestCanBeInspected(t *testing.T) {
 	commit(t, s, "r", 1, 4)
 	digest := prepare(t, s, "r", 3)
 	clk.SetTime(day.Add(time.Minute))
-	_, err := s.Acknowledge(ctx, digest, Outcome{KeepEntries: true})
+	_, err := s.Finish(ctx, digest, Outcome{KeepEntries: true})
 	must(t, err)
-	_, err = s.Acknowledge(ctx, prepare(t, s, "r", 1), Outcome{})
+	_, err = s.Finish(ctx, prepare(t, s, "r", 1), Outcome{})
 	must(t, err)
 
 	got := inspectReceiver(t, dir, "r", 0)
@@ -148,7 +148,7 @@ func TestInspectShowsThatADigestWasGivenUp(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)
 	commit(t, s, "r", 1, 2)
-	_, err := s.Acknowledge(context.Background(), prepare(t, s, "r", 2), Outcome{GivenUp: true, KeepEntries: true})
+	_, err := s.Finish(context.Background(), prepare(t, s, "r", 2), Outcome{GivenUp: true, KeepEntries: true})
 	must(t, err)
 	got := inspectReceiver(t, dir, "r", 0)
 	if len(got.Digested) != 2 || got.Digested[0].Delivered {
@@ -165,7 +165,7 @@ func TestEntriesOfDigestsAreKeptUpToALimit(t *testing.T) {
 		t.Helper()
 		commit(t, s, receiver, from, n)
 		for ; n > 0; n -= MaxEntries {
-			_, err := s.Acknowledge(ctx, prepare(t, s, receiver, min(n, MaxEntries)), Outcome{KeepEntries: true})
+			_, err := s.Finish(ctx, prepare(t, s, receiver, min(n, MaxEntries)), Outcome{KeepEntries: true})
 			must(t, err)
 		}
 	}

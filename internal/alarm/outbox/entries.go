@@ -296,7 +296,7 @@ func (tx *tx) dropHeld(ctx context.Context, receiver string) (Counts, error) {
 }
 
 // DropOlderThan removes the oldest pending entries of a lane, up to the first that was
-// created at t or later. A prepared message stays until [Store.Acknowledge].
+// created at t or later. A prepared message stays until [Store.Finish].
 func (s *Store) DropOlderThan(ctx context.Context, receiver string, lane int64, t time.Time) (Counts, error) {
 	return s.steps(ctx, "drop old entries", func(ctx context.Context, tx *tx) (Counts, bool, error) {
 		ids, err := tx.olderThan(ctx, receiver, lane, t)

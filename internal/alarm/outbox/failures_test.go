@@ -15,7 +15,7 @@ func TestTheFailureOfAMessageIsRemovedWithIt(t *testing.T) {
 	commit(t, s, "r", 0, 2)
 	f := Failure{Error: "the receiver answers 503", Next: time.Now()}
 	for i, remove := range []func(a *Attempt) error{
-		func(a *Attempt) error { _, err := s.Acknowledge(t.Context(), a, Outcome{}); return err },
+		func(a *Attempt) error { _, err := s.Finish(t.Context(), a, Outcome{}); return err },
 		func(a *Attempt) error { _, err := s.Discard(t.Context(), a); return err },
 	} {
 		a := prepare(t, s, "r", 1)

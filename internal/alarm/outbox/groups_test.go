@@ -89,7 +89,7 @@ func (g *grouped) sendDue() (messages []string) {
 		a := prepare(g.t, g.Store, "r", 1)
 		group := groupOf(g.t, g.Store, a)
 		g.restart() // everything must be in the file
-		e, err := g.Acknowledge(ctx, a, Outcome{})
+		e, err := g.Finish(ctx, a, Outcome{})
 		must(g.t, err)
 		messages = append(messages, fmt.Sprint(group, "=", e["Alarm/shop/rollouts"]))
 	}
@@ -480,7 +480,7 @@ func TestAGroupKeepsItsReferenceUntilItsMessagesAreSent(t *testing.T) {
 	g := newGrouped(t)
 	send := func() {
 		a := prepare(t, g.Store, "r", 1_000)
-		_, err := g.Acknowledge(t.Context(), a, Outcome{Groups: []GroupState{{Group: groupOf(t, g.Store, a), Reference: "thread"}}})
+		_, err := g.Finish(t.Context(), a, Outcome{Groups: []GroupState{{Group: groupOf(t, g.Store, a), Reference: "thread"}}})
 		must(t, err)
 	}
 	g.occur(0, nil, "a")
@@ -556,7 +556,7 @@ func TestTheNextMessageOfAGroupGetsTheReferenceOfTheLast(t *testing.T) {
 	g.at(10)
 	g.releaseDue()
 	a := prepare(t, g.Store, "r", 1)
-	_, err := g.Acknowledge(ctx, a, Outcome{Groups: []GroupState{{Group: groupOf(t, g.Store, a), Reference: "channel/1"}}})
+	_, err := g.Finish(ctx, a, Outcome{Groups: []GroupState{{Group: groupOf(t, g.Store, a), Reference: "channel/1"}}})
 	must(t, err)
 	g.occur(70, nil, "a", "b")
 	g.restart()
@@ -667,7 +667,7 @@ func TestADigestOfGroupsLeavesNothingBehind(t *testing.T) {
 	if n := len(g.releaseDue()); n != 2 {
 		t.Fatalf("%d messages", n)
 	}
-	counts, err := g.Acknowledge(ctx, prepare(t, g.Store, "r", 2), Outcome{KeepEntries: true})
+	counts, err := g.Finish(ctx, prepare(t, g.Store, "r", 2), Outcome{KeepEntries: true})
 	must(t, err)
 	if diff := cmp.Diff(Counts{"Alarm/shop/rollouts": 3}, counts); diff != "" {
 		t.Error(diff)

@@ -94,7 +94,7 @@ func (tx *tx) dropWaiting(ctx context.Context, e *Entry, s *group.State, do *gro
 type Held = map[string]uint64
 
 // HeldCounts returns the number of Events in groups, and in messages of groups that are
-// not acknowledged, for each receiver that has any. It is from memory.
+// not finished, for each receiver that has any. It is from memory.
 func (s *Store) HeldCounts() map[string]int {
 	s.memory.mu.RLock()
 	defer s.memory.mu.RUnlock()

@@ -123,7 +123,7 @@ func TestAGroupStaysOpenWhileAStateOfItLasts(t *testing.T) {
 		clock.Step(2 * time.Second)
 		_, err := s.Release(t.Context())
 		must(t, err)
-		_, err = s.Acknowledge(t.Context(), prepare(t, s, "r", 1), Outcome{})
+		_, err = s.Finish(t.Context(), prepare(t, s, "r", 1), Outcome{})
 		must(t, err)
 	}
 	send()

@@ -54,7 +54,7 @@ const selectLastMessage = `
 	SELECT ` + lastResolves + ` FROM held INDEXED BY held_of_message
 	WHERE receiver = ?1 AND group_id = ?2 AND entry IS NOT NULL GROUP BY entry ORDER BY entry DESC LIMIT 1`
 
-// lastMessage returns the newest message of a group that is not acknowledged, nil if there is none. It
+// lastMessage returns the newest message of a group that is not finished, nil if there is none. It
 // knows only whether that resolves the group.
 func (tx *tx) lastMessage(ctx context.Context, g groupKey) (*group.Part, error) {
 	var last group.Part
@@ -69,7 +69,7 @@ const updateHoldBack = `
 	UPDATE held INDEXED BY held_by_group SET release_at = nullif(?4, 0)
 	WHERE receiver = ?1 AND group_id = ?2 AND entry IS NULL AND due <= ?3 AND release_at <= ?3 AND NOT ends`
 
-// holdBack lets what is due wait until a time, or until the last message is acknowledged.
+// holdBack lets what is due wait until a time, or until the last message is finished.
 // It does not hold back an end, which is due when the Events before it are read.
 func (tx *tx) holdBack(ctx context.Context, g groupKey, now, until time.Time) error {
 	_, err := tx.exec(ctx, updateHoldBack, g.receiver, g.group, micros(now), micros(until))

@@ -20,7 +20,7 @@ func (g *grouped) accept(digest bool) {
 		if digest {
 			n = int(g.Backlog("r").Entries)
 		}
-		_, err := g.Acknowledge(context.Background(), prepare(g.t, g.Store, "r", n), Outcome{})
+		_, err := g.Finish(context.Background(), prepare(g.t, g.Store, "r", n), Outcome{})
 		must(g.t, err)
 	}
 }
@@ -235,7 +235,7 @@ func TestTheNextMessageDoesNotWaitForOneThatWasDropped(t *testing.T) {
 	if early := g.releaseDue(); early != nil {
 		t.Errorf("two messages wait for the receiver: %s", early)
 	}
-	_, err := g.Acknowledge(t.Context(), prepare(t, g.Store, "r", 1), Outcome{GivenUp: true})
+	_, err := g.Finish(t.Context(), prepare(t, g.Store, "r", 1), Outcome{GivenUp: true})
 	must(t, err)
 	select {
 	case <-g.GroupSent():
@@ -251,7 +251,7 @@ func TestTheNextMessageDoesNotWaitForOneThatWasDropped(t *testing.T) {
 func TestAGroupDoesNotWaitIfTheResolutionBeforeItWasDropped(t *testing.T) {
 	for name, drop := range map[string]func(*grouped) error{
 		"refused": func(g *grouped) error {
-			_, err := g.Acknowledge(t.Context(), prepare(t, g.Store, "r", 1), Outcome{GivenUp: true})
+			_, err := g.Finish(t.Context(), prepare(t, g.Store, "r", 1), Outcome{GivenUp: true})
 			return err
 		},
 		"refused in a batch": func(g *grouped) error {

@@ -65,7 +65,7 @@ func TestADecidedOccurrenceDoesNotLowerTheOffsetOfItsReceiver(t *testing.T) {
 	if diff := cmp.Diff(map[string]Held{"r": {"1": 1}}, awaitedKeys(t, s)); diff != "" {
 		t.Errorf("before it is sent: %s", diff)
 	}
-	_, err := s.Acknowledge(t.Context(), prepare(t, s, "r", 1), Outcome{})
+	_, err := s.Finish(t.Context(), prepare(t, s, "r", 1), Outcome{})
 	must(t, err)
 	if diff := cmp.Diff(map[string]Held{}, awaitedKeys(t, s)); diff != "" {
 		t.Errorf("after it was sent: %s", diff)

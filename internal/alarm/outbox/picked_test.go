@@ -53,7 +53,7 @@ func TestAMessageCanLeaveOutOthersBetweenItsEntries(t *testing.T) {
 	if diff := cmp.Diff(a, loaded); diff != "" {
 		t.Error(diff)
 	}
-	counts, err := s.Acknowledge(t.Context(), loaded, Outcome{})
+	counts, err := s.Finish(t.Context(), loaded, Outcome{})
 	must(t, err)
 	if diff := cmp.Diff(Counts{"Alarm/shop/rollouts": 3}, counts); diff != "" {
 		t.Error(diff)
@@ -144,7 +144,7 @@ func TestEntriesOfADigestForOneDestinationCanBeInspected(t *testing.T) {
 	alternating(t, s, 6)
 	a, err := s.Prepare(t.Context(), "r", MainLane, []int64{1, 3, 4}, "key", []byte("body"))
 	must(t, err)
-	_, err = s.Acknowledge(t.Context(), a, Outcome{KeepEntries: true})
+	_, err = s.Finish(t.Context(), a, Outcome{KeepEntries: true})
 	must(t, err)
 	var got []int64
 	for _, d := range inspectReceiver(t, dir, "r", 0).Digested {

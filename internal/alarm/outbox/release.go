@@ -230,7 +230,7 @@ func (s *Store) composeMessage(ctx context.Context, e *Entry, id string) ([]byte
 	}
 	err := s.readers.QueryRowContext(ctx, inOrderOf(changes, selectGroupOf), e.ID).Scan(&g.By, timestamp{&g.Since}, &g.Total, &g.First, &g.Resolved)
 	if errors.Is(err, sql.ErrNoRows) {
-		return nil, nil // it was acknowledged meanwhile
+		return nil, nil // it was finished meanwhile
 	}
 	if err != nil {
 		return nil, err

@@ -21,7 +21,7 @@ func (g *grouped) send(change func(*GroupState)) {
 	a := prepare(g.t, g.Store, "r", 1)
 	state := GroupState{Group: groupOf(g.t, g.Store, a)}
 	change(&state)
-	_, err = g.Acknowledge(ctx, a, Outcome{Groups: []GroupState{state}})
+	_, err = g.Finish(ctx, a, Outcome{Groups: []GroupState{state}})
 	must(g.t, err)
 }
 

@@ -34,7 +34,7 @@ func TestAFullDiskStillSendsAndAcknowledges(t *testing.T) {
 		must(t, err)
 		a, err := s.Prepare(ctx, receiver, MainLane, []int64{pending[0].ID}, pending[0].Key, bytes.Repeat([]byte("b"), 10_000))
 		must(t, err)
-		_, err = s.Acknowledge(ctx, a, Outcome{})
+		_, err = s.Finish(ctx, a, Outcome{})
 		must(t, err)
 	}
 	next := Change{Events: &EventStep{Position: 2_000}, Entries: entries("r0", 2_000, 1)}
@@ -167,7 +167,7 @@ func TestPreparedMessagesOfANamespaceLeaveSpaceForOthers(t *testing.T) {
 	for r := range hostile / 2 {
 		a, err := s.Prepared(ctx, fmt.Sprint("AlarmReceiver/hostile/r", r), MainLane)
 		must(t, err)
-		_, err = s.Acknowledge(ctx, a, Outcome{})
+		_, err = s.Finish(ctx, a, Outcome{})
 		must(t, err)
 	}
 	if err := tryAgain(); err != nil {

@@ -69,7 +69,7 @@ func TestANewerReleaseReadsTheOutboxOfAnOlderOne(t *testing.T) {
 	if diff := cmp.Diff(attempt, prepared); diff != "" {
 		t.Fatal(diff)
 	}
-	_, err = g.Acknowledge(ctx, prepared, Outcome{})
+	_, err = g.Finish(ctx, prepared, Outcome{})
 	must(t, err)
 	must(t, deliver(g.Store, "s"))
 	g.at(10)

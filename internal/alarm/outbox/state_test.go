@@ -182,7 +182,7 @@ func TestSnapshotAgreesWithTheFile(t *testing.T) {
 		func() error {
 			a, err := s.Prepared(ctx, receiver(), MainLane)
 			if a != nil {
-				_, err = s.Acknowledge(ctx, a, Outcome{})
+				_, err = s.Finish(ctx, a, Outcome{})
 			}
 			return err
 		},

@@ -36,12 +36,12 @@ func TestWhatEndsIsCountedInTheSameTransaction(t *testing.T) {
 	clk := testingclock.NewFakePassiveClock(day.Add(time.Hour))
 	s := open(t, dir, WithClock(clk))
 	must(t, s.Commit(ctx, Change{Events: &EventStep{Position: 20}, Entries: append(of("r", 1, 10), of("deleted", 11, 2)...), Status: map[string]StatusCounts{shopWeb: {Matched: 12, LastMatch: day}, "r": {Matched: 10}}}))
-	_, err := s.Acknowledge(ctx, prepare(t, s, "r", 3), Outcome{}) // delivered
+	_, err := s.Finish(ctx, prepare(t, s, "r", 3), Outcome{}) // delivered
 	must(t, err)
 	refused := prepare(t, s, "r", 2)
-	_, err = s.Acknowledge(ctx, refused, Outcome{GivenUp: true})
+	_, err = s.Finish(ctx, refused, Outcome{GivenUp: true})
 	must(t, err)
-	_, err = s.Acknowledge(ctx, refused, Outcome{GivenUp: true}) // again
+	_, err = s.Finish(ctx, refused, Outcome{GivenUp: true}) // again
 	must(t, err)
 	_, err = s.DropOlderThan(ctx, "r", MainLane, day.Add(time.Minute))
 	must(t, err)

@@ -11,9 +11,9 @@
 //
 //	Commit       stores the entry together with the position
 //	Prepare      binds entries of a receiver to one message with a fixed body and key
-//	Acknowledge  removes the message and its entries after delivery, or after it was given up
+//	Finish       removes the message and its entries after delivery, or after it was given up
 //
-// After a crash between Prepare and Acknowledge, [Store.Prepared] loads the same message
+// After a crash between Prepare and Finish, [Store.Prepared] loads the same message
 // again. Entries of a digest can be read for a day after their removal: see [Inspect].
 package outbox
 
@@ -39,7 +39,7 @@ const FileName = "outbox.db"
 // Store is an open outbox. All methods are safe for concurrent use.
 //
 // A write is durable when its method returns without an error. Commit and the methods
-// that change the [State] survive a loss of power. Prepare, Acknowledge and the methods
+// that change the [State] survive a loss of power. Prepare, Finish and the methods
 // that drop entries survive the end of the process only, until the next write of the
 // first kind. Concurrent writes share a transaction.
 type Store struct {
@@ -256,13 +256,13 @@ var (
 	ErrOlderSchema = errors.New("an older release wrote the outbox")
 	// ErrCorrupt reports that the file is damaged. The next Open sets it aside.
 	ErrCorrupt = errors.New("the outbox is damaged")
-	// ErrBackwards reports that a Batch is before the committed position.
+	// ErrBackwards reports that an EventStep is before the committed position.
 	ErrBackwards = errors.New("the position is before the committed position")
-	// ErrUnacknowledged reports that the receiver has a prepared message that is not
-	// acknowledged.
-	ErrUnacknowledged = errors.New("the receiver has a prepared message that is not acknowledged")
+	// ErrUnfinished reports that the receiver has a prepared message that is not
+	// finished.
+	ErrUnfinished = errors.New("the receiver has a prepared message that is not finished")
 	// ErrTooManyPrepared reports that the prepared messages for the receivers of a
-	// namespace use too much space. The same call succeeds after some were acknowledged.
+	// namespace use too much space. The same call succeeds after some were finished.
 	ErrTooManyPrepared = errors.New("the messages that are being sent for the receivers of the namespace use up their space: retrying after some are delivered")
 	// ErrNothingPending reports that there is no entry to prepare.
 	ErrNothingPending = errors.New("the receiver has no pending entries")

@@ -224,7 +224,7 @@ func victimDelivers(ctx context.Context, s *Store) error {
 		return err
 	}
 	fmt.Println("prepared", lastOf(a))
-	if _, err := s.Acknowledge(ctx, a, Outcome{}); err != nil {
+	if _, err := s.Finish(ctx, a, Outcome{}); err != nil {
 		return err
 	}
 	fmt.Println("acknowledged", lastOf(a))

@@ -116,7 +116,7 @@ func (a *acknowledging) receive(d time.Duration) []string {
 		got = append(got, m.Title)
 		attempt, err := a.p.Outbox.Prepare(ctx, "thread", outbox.MainLane, []int64{entries[0].ID}, entries[0].Key, entries[0].Payload)
 		must(a.t, err)
-		_, err = a.p.Outbox.Acknowledge(ctx, attempt, outbox.Outcome{})
+		_, err = a.p.Outbox.Finish(ctx, attempt, outbox.Outcome{})
 		must(a.t, err)
 	}
 }

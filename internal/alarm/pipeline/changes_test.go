@@ -202,7 +202,7 @@ func TestANewLeaderSendsTheChangesThatWaited(t *testing.T) {
 		must(t, err)
 		attempt, err := first.Prepare(ctx, "hook", outbox.MainLane, []int64{entries[0].ID}, "key", nil)
 		must(t, err)
-		_, err = first.Acknowledge(ctx, attempt, outbox.Outcome{})
+		_, err = first.Finish(ctx, attempt, outbox.Outcome{})
 		must(t, err)
 	})
 	second := openOutbox(t)

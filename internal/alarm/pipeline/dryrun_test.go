@@ -242,7 +242,7 @@ func operatorRun(t *testing.T, a *match.Alarm, occurrences []alarm.Occurrence) [
 			sent = append(sent, clk.Now().String()+string(e.Payload))
 			attempt, err := store.Prepare(ctx, "ops", outbox.MainLane, []int64{e.ID}, e.Key, e.Payload)
 			must(t, err)
-			_, err = store.Acknowledge(ctx, attempt, outbox.Outcome{})
+			_, err = store.Finish(ctx, attempt, outbox.Outcome{})
 			must(t, err)
 		}
 	}

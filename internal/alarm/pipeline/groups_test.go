@@ -388,7 +388,7 @@ func TestTheNextMessageOfAGroupIsMadeAfterTheReceiverAcceptedTheLast(t *testing.
 		must(t, err)
 		attempt, err := store.Prepare(t.Context(), "ops", outbox.MainLane, []int64{first[0].ID}, first[0].Key, nil)
 		must(t, err)
-		_, err = store.Acknowledge(t.Context(), attempt, outbox.Outcome{})
+		_, err = store.Finish(t.Context(), attempt, outbox.Outcome{})
 		must(t, err)
 		expect(59*time.Second, 0)
 		expect(2*time.Second, 1)

@@ -374,7 +374,7 @@ func TestCheckpointContainsParkedOccurrences(t *testing.T) {
 	p.handleAll(t, all)
 	first, err := p.Outbox.Prepare(t.Context(), "picky", outbox.MainLane, []int64{1}, "key", nil)
 	must(t, err)
-	_, err = p.Outbox.Acknowledge(t.Context(), first, outbox.Outcome{})
+	_, err = p.Outbox.Finish(t.Context(), first, outbox.Outcome{})
 	must(t, err)
 
 	checkpointOf := func() (waiting map[string]uint64, behind map[string]uint64) {
@@ -395,7 +395,7 @@ func TestCheckpointContainsParkedOccurrences(t *testing.T) {
 	must(t, err)
 	second, err := p.Outbox.Prepare(t.Context(), "picky", outbox.MainLane, []int64{entries[0].ID}, "late", nil)
 	must(t, err)
-	_, err = p.Outbox.Acknowledge(t.Context(), second, outbox.Outcome{})
+	_, err = p.Outbox.Finish(t.Context(), second, outbox.Outcome{})
 	must(t, err)
 	if waiting, _ := checkpointOf(); len(waiting) > 0 {
 		t.Errorf("sent: waiting %v", waiting)

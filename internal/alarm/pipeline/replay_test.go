@@ -205,7 +205,7 @@ func (r *reader) drain(ctx context.Context, store *outbox.Store, messages map[st
 		for some := range slices.Chunk(ids, outbox.MaxEntries) {
 			attempt, err := store.Prepare(ctx, receiver, outbox.MainLane, some, last.Key, nil)
 			must(r.t, err)
-			_, err = store.Acknowledge(ctx, attempt, outbox.Outcome{})
+			_, err = store.Finish(ctx, attempt, outbox.Outcome{})
 			must(r.t, err)
 		}
 	}

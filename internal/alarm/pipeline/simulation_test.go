@@ -333,7 +333,7 @@ func (t *term) deliverLane(ctx context.Context, receiver string, lane int64, n i
 		if last {
 			return
 		}
-		_, err = t.Outbox.Acknowledge(ctx, attempt, outbox.Outcome{})
+		_, err = t.Outbox.Finish(ctx, attempt, outbox.Outcome{})
 		must(t.s.t, err)
 	}
 }

@@ -201,7 +201,7 @@ func (w *stateWorld) receive() []string {
 		w.got = append(w.got, text)
 		attempt, err := w.store.Prepare(ctx, w.receiver, outbox.MainLane, []int64{entries[0].ID}, fmt.Sprint(len(w.got)), nil)
 		must(w.t, err)
-		_, err = w.store.Acknowledge(ctx, attempt, outbox.Outcome{})
+		_, err = w.store.Finish(ctx, attempt, outbox.Outcome{})
 		must(w.t, err)
 	}
 }

@@ -59,7 +59,7 @@ func newOutbox(t *testing.T) (dir string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := l.Acknowledge(t.Context(), digest, outbox.Outcome{KeepEntries: true}); err != nil {
+	if _, err := l.Finish(t.Context(), digest, outbox.Outcome{KeepEntries: true}); err != nil {
 		t.Fatal(err)
 	}
 	aside, err := l.Prepare(t.Context(), "ClusterAlarmReceiver//ops", outbox.MainLane, []int64{pending[2].ID + 1}, "3", nil)

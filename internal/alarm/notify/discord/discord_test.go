@@ -90,11 +90,11 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 	n := notifiers.Hook(t, discord.New, server.URL())
 	const deleted = "create a new one and put its URL into the Secret"
 	notifiers.ExpectFailures(t, n, server, []byte("{}"),
-		notifiers.OnStatus(404, `{"message": "Unknown Webhook", "code": 10015}`, notify.Park, deleted),
-		notifiers.OnStatus(401, `{"message": "Invalid Webhook Token", "code": 50027}`, notify.Park, deleted),
+		notifiers.OnStatus(404, `{"message": "Unknown Webhook", "code": 10015}`, notify.Stop, deleted),
+		notifiers.OnStatus(401, `{"message": "Invalid Webhook Token", "code": 50027}`, notify.Stop, deleted),
 		notifiers.OnStatus(400, `{"message": "Invalid Form Body secret"}`, notify.Reject, "refuses this message"),
 		notifiers.Failure{Answer: sink.TooMany(3), Class: notify.Retry, Text: "fewer messages", RetryAfter: 3 * time.Second},
-		notifiers.Failure{Answer: sink.Redirect(302, "http://127.0.0.1/secret"), Class: notify.Park, Text: "redirects are not followed"},
+		notifiers.Failure{Answer: sink.Redirect(302, "http://127.0.0.1/secret"), Class: notify.Stop, Text: "redirects are not followed"},
 	)
 	server.Script(sink.Status(http.StatusNoContent, ""))
 	if err := n.Send(t.Context(), "key", render(t, messages.New("a", "b"))); err != nil {

@@ -157,7 +157,7 @@ func TestNothingIsSentWithoutTheConfiguredEncryption(t *testing.T) {
 		class      notify.Class
 		want       string
 	}{
-		"no STARTTLS offered": {nil, v1alpha1.MailStartTLS, notify.Park, "does not offer STARTTLS"},
+		"no STARTTLS offered": {nil, v1alpha1.MailStartTLS, notify.Stop, "does not offer STARTTLS"},
 		"untrusted":           {untrusted, v1alpha1.MailStartTLS, notify.Retry, "unknown authority"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -180,9 +180,9 @@ func TestSendSaysWhatToDo(t *testing.T) {
 		class    notify.Class
 		want     string
 	}{
-		"wrong password":      {&mailbox{}, "wrong", notify.Park, "the mail server refuses the user name or password: correct the Secret"},
-		"sender refused":      {&mailbox{mail: reply(550)}, password, notify.Park, "the mail server refuses spec.email.from"},
-		"recipient refused":   {&mailbox{rcpt: reply(550)}, password, notify.Park, "the mail server refuses spec.email.to[0]"},
+		"wrong password":      {&mailbox{}, "wrong", notify.Stop, "the mail server refuses the user name or password: correct the Secret"},
+		"sender refused":      {&mailbox{mail: reply(550)}, password, notify.Stop, "the mail server refuses spec.email.from"},
+		"recipient refused":   {&mailbox{rcpt: reply(550)}, password, notify.Stop, "the mail server refuses spec.email.to[0]"},
 		"message refused":     {&mailbox{data: reply(554)}, password, notify.Reject, "the mail server refuses this message: it is dropped"},
 		"greylisted":          {&mailbox{rcpt: reply(451)}, password, notify.Retry, "cannot accept the message now: the operator retries it (SMTP 451)"},
 		"full":                {&mailbox{data: reply(452)}, password, notify.Retry, "the operator retries it"},

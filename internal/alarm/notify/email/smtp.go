@@ -275,15 +275,15 @@ func (n *Notifier) sendError(err error, mail *mailBody) *notify.SendError {
 	reply, isReply := errors.AsType[*textproto.Error](err)
 	switch {
 	case errors.Is(err, errNoStartTLS):
-		return parked("the mail server does not offer STARTTLS: set spec.email.tls to the encryption that it offers")
+		return stopped("the mail server does not offer STARTTLS: set spec.email.tls to the encryption that it offers")
 	case errors.Is(err, errNoAuth):
-		return parked("the mail server offers no login with a password: set spec.email.tls, or remove spec.email.credentialsSecretRef")
+		return stopped("the mail server offers no login with a password: set spec.email.tls, or remove spec.email.credentialsSecretRef")
 	case !isStep || !isReply:
 		return httppost.ConnectionError(err)
 	}
 	const permanent = 500
 	failure := &notify.SendError{
-		Class:  notify.Park,
+		Class:  notify.Stop,
 		Reason: v1alpha1.ReasonDeliveryFailing,
 		Text:   fmt.Sprintf("the mail server refuses %s (SMTP %d)", step.step, reply.Code),
 	}
@@ -308,6 +308,6 @@ func (n *Notifier) login() []string {
 	return all
 }
 
-func parked(text string) *notify.SendError {
-	return &notify.SendError{Class: notify.Park, Reason: v1alpha1.ReasonDeliveryFailing, Text: text}
+func stopped(text string) *notify.SendError {
+	return &notify.SendError{Class: notify.Stop, Reason: v1alpha1.ReasonDeliveryFailing, Text: text}
 }

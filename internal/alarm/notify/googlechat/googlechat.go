@@ -32,7 +32,7 @@ func New(client *httppost.Client, webhookURL string) (*httppost.Hook, error) {
 func classify(r *httppost.Response) {
 	wrongKey := r.Status == 400 && strings.Contains(string(r.Body), "API_KEY_INVALID")
 	if wrongKey || slices.Contains([]int{401, 403, 404}, r.Status) {
-		r.Class = notify.Park
+		r.Class = notify.Stop
 		r.Text = "the webhook or its space was deleted, or its URL is incomplete: create a new one and put its URL into the Secret"
 	}
 }

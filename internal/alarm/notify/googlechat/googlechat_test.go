@@ -85,10 +85,10 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 	n := notifiers.Hook(t, googlechat.New, server.URL())
 	const deleted = "create a new one and put its URL into the Secret"
 	notifiers.ExpectFailures(t, n, server, []byte("{}"),
-		notifiers.OnStatus(404, `{"error": {"code": 404, "status": "NOT_FOUND"}}`, notify.Park, deleted),
-		notifiers.OnStatus(403, `{"error": {"code": 403, "status": "PERMISSION_DENIED"}}`, notify.Park, deleted),
-		notifiers.OnStatus(401, `{"error": {"code": 401, "status": "UNAUTHENTICATED"}}`, notify.Park, deleted),
-		notifiers.OnStatus(400, `{"error": {"code": 400, "status": "INVALID_ARGUMENT", "details": [{"reason": "API_KEY_INVALID"}]}}`, notify.Park, deleted),
+		notifiers.OnStatus(404, `{"error": {"code": 404, "status": "NOT_FOUND"}}`, notify.Stop, deleted),
+		notifiers.OnStatus(403, `{"error": {"code": 403, "status": "PERMISSION_DENIED"}}`, notify.Stop, deleted),
+		notifiers.OnStatus(401, `{"error": {"code": 401, "status": "UNAUTHENTICATED"}}`, notify.Stop, deleted),
+		notifiers.OnStatus(400, `{"error": {"code": 400, "status": "INVALID_ARGUMENT", "details": [{"reason": "API_KEY_INVALID"}]}}`, notify.Stop, deleted),
 		notifiers.OnStatus(400, `{"error": {"code": 400, "status": "INVALID_ARGUMENT", "message": "secret"}}`, notify.Reject, "refuses this message"),
 		notifiers.Failure{Answer: sink.TooMany(3), Class: notify.Retry, Text: "fewer messages", RetryAfter: 3 * time.Second},
 	)

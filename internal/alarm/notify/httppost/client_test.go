@@ -100,7 +100,7 @@ func TestPostClassifiesEveryStatus(t *testing.T) {
 	for want, codes := range map[notify.Class][]int{
 		notify.Retry:  {408, 409, 425, 429, 500, 502, 503, 504, 599},
 		notify.Reject: {400, 413, 422},
-		notify.Park:   {300, 301, 302, 303, 304, 307, 308, 401, 402, 403, 404, 405, 407, 410, 415, 418, 451},
+		notify.Stop:   {300, 301, 302, 303, 304, 307, 308, 401, 402, 403, 404, 405, 407, 410, 415, 418, 451},
 	} {
 		for _, code := range codes {
 			server.Script(sink.Status(code, "secret"))
@@ -254,8 +254,8 @@ func TestPostDoesNotFollowRedirects(t *testing.T) {
 	client := newClient(t, nil, nil)
 	for _, code := range []int{301, 302, 303, 307, 308} {
 		server.Script(sink.Redirect(code, target.URL()))
-		if err := post(t, client, server.URL()); err == nil || err.Class != notify.Park {
-			t.Errorf("%d: got %v, want Park", code, err)
+		if err := post(t, client, server.URL()); err == nil || err.Class != notify.Stop {
+			t.Errorf("%d: got %v, want Stop", code, err)
 		}
 	}
 	if n := len(target.Requests()); n != 0 {
@@ -282,8 +282,8 @@ func TestGuardedClientRefusesForbiddenAddresses(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := post(t, guarded, url)
-			if err == nil || err.Class != notify.Park || err.Reason != v1alpha1.ReasonAddressNotAllowed {
-				t.Errorf("got %+v, want Park with AddressNotAllowed", err)
+			if err == nil || err.Class != notify.Stop || err.Reason != v1alpha1.ReasonAddressNotAllowed {
+				t.Errorf("got %+v, want Stop with AddressNotAllowed", err)
 			}
 		})
 	}
@@ -299,7 +299,7 @@ func TestAGuardedClientDoesNotShowWhichNamesExist(t *testing.T) {
 	})
 	guarded := newClient(t, allowing(), resolver)
 	want := post(t, guarded, "https://missing.example/")
-	if want == nil || want.Class != notify.Park || want.Reason != v1alpha1.ReasonAddressNotAllowed {
+	if want == nil || want.Class != notify.Stop || want.Reason != v1alpha1.ReasonAddressNotAllowed {
 		t.Fatalf("a missing name: %+v", want)
 	}
 	for _, host := range []string{"internal.example", "v6.example", "node.example", "empty.example", "10.0.0.1", "[fd00::1]", "not..valid"} {

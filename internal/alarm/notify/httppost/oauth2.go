@@ -87,7 +87,7 @@ func (c *Client) postWithToken(ctx context.Context, r Request) error {
 			response.Refuse(notify.Retry, "the receiver refuses the access token: the operator requests a new one")
 		case response.Status == http.StatusUnauthorized:
 			c.tokens.forget(token)
-			response.Refuse(notify.Park, "the receiver refuses the access token: check oauth2, and what the client is allowed to do")
+			response.Refuse(notify.Stop, "the receiver refuses the access token: check oauth2, and what the client is allowed to do")
 		case classify != nil:
 			classify(response)
 		}
@@ -166,10 +166,10 @@ type tokenAnswer struct {
 func (a *tokenAnswer) classify(r *Response) {
 	switch {
 	case !r.Accepted && r.Class != notify.Retry:
-		r.Refuse(notify.Park, "the token server refuses the client: check clientID, the Secret, and the scopes")
+		r.Refuse(notify.Stop, "the token server refuses the client: check clientID, the Secret, and the scopes")
 	case !r.Accepted:
 	case json.Unmarshal(r.Body, a) != nil || len(a.AccessToken) > maxToken || !accessToken.MatchString(a.AccessToken) || !strings.EqualFold(a.TokenType, "bearer"):
-		r.Refuse(notify.Park, "the token server's answer contains no bearer token: check tokenURL")
+		r.Refuse(notify.Stop, "the token server's answer contains no bearer token: check tokenURL")
 	}
 }
 
@@ -192,7 +192,7 @@ func ofTokenServer(err error) error {
 	named.Answer = "" // it can contain a token
 	named.Text = strings.NewReplacer("the receiver's", "the token server's", "the receiver", "the token server").Replace(failure.Text)
 	if named.Class == notify.Reject {
-		named.Class = notify.Park
+		named.Class = notify.Stop
 	}
 	return &named
 }

@@ -164,7 +164,7 @@ func TestAReceiverThatRefusesEachTokenIsParked(t *testing.T) {
 	p.refuses = true
 	c := p.client(t, clocktesting.NewFakePassiveClock(time.Unix(0, 0)))
 	for range 2 {
-		if err := post(t, c, p.URL+"/secret"); err == nil || err.Class != notify.Park || !strings.Contains(err.Text, "refuses the access token: check oauth2") {
+		if err := post(t, c, p.URL+"/secret"); err == nil || err.Class != notify.Stop || !strings.Contains(err.Text, "refuses the access token: check oauth2") {
 			t.Errorf("got %v", err)
 		}
 	}
@@ -190,17 +190,17 @@ func TestAFailureOfTheTokenServerIsNoFailureOfTheMessage(t *testing.T) {
 		class  notify.Class
 		text   string
 	}{
-		"400":               {status(http.StatusBadRequest), notify.Park, "the token server refuses the client: check clientID, the Secret, and the scopes (HTTP 400 Bad Request)"},
-		"401":               {status(http.StatusUnauthorized), notify.Park, "the token server refuses the client"},
-		"422":               {status(http.StatusUnprocessableEntity), notify.Park, "the token server refuses the client"},
-		"a redirect":        {status(http.StatusFound), notify.Park, "the token server refuses the client"},
+		"400":               {status(http.StatusBadRequest), notify.Stop, "the token server refuses the client: check clientID, the Secret, and the scopes (HTTP 400 Bad Request)"},
+		"401":               {status(http.StatusUnauthorized), notify.Stop, "the token server refuses the client"},
+		"422":               {status(http.StatusUnprocessableEntity), notify.Stop, "the token server refuses the client"},
+		"a redirect":        {status(http.StatusFound), notify.Stop, "the token server refuses the client"},
 		"429":               {status(http.StatusTooManyRequests), notify.Retry, "the token server asks for fewer messages"},
 		"500":               {status(http.StatusInternalServerError), notify.Retry, "the token server has an internal error"},
-		"no JSON":           {body("secret"), notify.Park, noToken},
-		"no token":          {body(`{"token_type": "bearer"}`), notify.Park, noToken},
-		"another type":      {body(`{"access_token": "secret", "token_type": "mac"}`), notify.Park, noToken},
-		"two lines":         {body(`{"access_token": "secret\nX-A: b", "token_type": "bearer"}`), notify.Park, noToken},
-		"a large token":     {body(`{"access_token": "` + strings.Repeat("a", 8<<10+1) + `", "token_type": "bearer"}`), notify.Park, noToken},
+		"no JSON":           {body("secret"), notify.Stop, noToken},
+		"no token":          {body(`{"token_type": "bearer"}`), notify.Stop, noToken},
+		"another type":      {body(`{"access_token": "secret", "token_type": "mac"}`), notify.Stop, noToken},
+		"two lines":         {body(`{"access_token": "secret\nX-A: b", "token_type": "bearer"}`), notify.Stop, noToken},
+		"a large token":     {body(`{"access_token": "` + strings.Repeat("a", 8<<10+1) + `", "token_type": "bearer"}`), notify.Stop, noToken},
 		"a connection lost": {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, notify.Retry, "the connection to the token server broke off"},
 	} {
 		t.Run(name, func(t *testing.T) {

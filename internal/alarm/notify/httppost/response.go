@@ -55,7 +55,7 @@ func statusLine(code int) string {
 }
 
 // classifyStatus returns the class and the text for a status other than 2xx. Unknown
-// statuses park the receiver, so that no message is lost.
+// statuses stop the receiver, so that no message is lost.
 func classifyStatus(code int) (notify.Class, string) {
 	switch code {
 	case http.StatusTooManyRequests:
@@ -67,17 +67,17 @@ func classifyStatus(code int) (notify.Class, string) {
 	case http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnprocessableEntity:
 		return notify.Reject, "the receiver refuses this message: it is dropped"
 	case http.StatusUnauthorized, http.StatusForbidden:
-		return notify.Park, "the receiver refuses the credentials: correct the Secret"
+		return notify.Stop, "the receiver refuses the credentials: correct the Secret"
 	case http.StatusNotFound, http.StatusGone:
-		return notify.Park, "the receiver's URL does not exist: correct it"
+		return notify.Stop, "the receiver's URL does not exist: correct it"
 	}
 	switch code / 100 {
 	case 3:
-		return notify.Park, "the receiver redirects, and redirects are not followed: use the new URL"
+		return notify.Stop, "the receiver redirects, and redirects are not followed: use the new URL"
 	case 5:
 		return notify.Retry, "the receiver has an internal error" + notify.Retried
 	}
-	return notify.Park, "the receiver does not accept messages at its URL: check the URL"
+	return notify.Stop, "the receiver does not accept messages at its URL: check the URL"
 }
 
 // retryAfter reads the header of RFC 9110, 10.2.3, which has seconds or a date. A date
@@ -109,7 +109,7 @@ func ConnectionError(err error) *notify.SendError {
 		if behindProxy {
 			text += ". If only the proxy can resolve the host, ask for a ClusterAlarmReceiver"
 		}
-		return &notify.SendError{Class: notify.Park, Reason: v1alpha1.ReasonAddressNotAllowed, Text: text}
+		return &notify.SendError{Class: notify.Stop, Reason: v1alpha1.ReasonAddressNotAllowed, Text: text}
 	}
 	return &notify.SendError{
 		Class:  notify.Retry,
@@ -184,7 +184,7 @@ func describeTLS(err error) string {
 
 func invalidRequest() *notify.SendError {
 	return &notify.SendError{
-		Class:  notify.Park,
+		Class:  notify.Stop,
 		Reason: v1alpha1.ReasonInvalidSecret,
 		Text:   "the receiver's URL or headers are not valid in a request: correct them",
 	}

@@ -134,7 +134,7 @@ func TestAServerThatSwitchesProtocolsHoldsNoRequest(t *testing.T) {
 				client = client.WithOAuth2(httppost.OAuth2{TokenURL: url, Clock: clock.RealClock{}})
 			}
 			err := client.Post(t.Context(), httppost.Request{URL: "http://receiver/"})
-			if e, ok := errors.AsType[*notify.SendError](err); !ok || e.Class != notify.Park {
+			if e, ok := errors.AsType[*notify.SendError](err); !ok || e.Class != notify.Stop {
 				t.Errorf("%s: got %v, want a parked receiver", url, err)
 			}
 			<-closed

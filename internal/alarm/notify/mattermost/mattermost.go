@@ -32,9 +32,9 @@ func New(client *httppost.Client, webhookURL string) (*httppost.Hook, error) {
 func classify(r *httppost.Response) {
 	switch {
 	case r.Status == 400 && strings.Contains(string(r.Body), "web.incoming_webhook.invalid.app_error"), r.Status == 404:
-		r.Class, r.Text = notify.Park, "the webhook was deleted, or its URL is incomplete: create a new one and put its URL into the Secret"
+		r.Class, r.Text = notify.Stop, "the webhook was deleted, or its URL is incomplete: create a new one and put its URL into the Secret"
 	case r.Status == 501:
-		r.Class, r.Text = notify.Park, "the server allows no incoming webhooks: an administrator enables them in its System Console"
+		r.Class, r.Text = notify.Stop, "the server allows no incoming webhooks: an administrator enables them in its System Console"
 	}
 }
 

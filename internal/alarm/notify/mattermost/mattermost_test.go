@@ -110,9 +110,9 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 	n := notifiers.Hook(t, mattermost.New, server.URL())
 	const deleted = "create a new one and put its URL into the Secret"
 	notifiers.ExpectFailures(t, n, server, []byte("{}"),
-		notifiers.OnStatus(400, `{"id": "web.incoming_webhook.invalid.app_error", "message": "Invalid webhook.", "status_code": 400}`, notify.Park, deleted),
-		notifiers.OnStatus(404, "", notify.Park, deleted),
-		notifiers.OnStatus(501, `{"id": "web.incoming_webhook.disabled.app_error", "status_code": 501}`, notify.Park, "enables them"),
+		notifiers.OnStatus(400, `{"id": "web.incoming_webhook.invalid.app_error", "message": "Invalid webhook.", "status_code": 400}`, notify.Stop, deleted),
+		notifiers.OnStatus(404, "", notify.Stop, deleted),
+		notifiers.OnStatus(501, `{"id": "web.incoming_webhook.disabled.app_error", "status_code": 501}`, notify.Stop, "enables them"),
 		notifiers.OnStatus(400, `{"id": "api.webhook.incoming.error", "message": "secret"}`, notify.Reject, "refuses this message"),
 		notifiers.Failure{Answer: sink.TooMany(3), Class: notify.Retry, Text: "fewer messages", RetryAfter: 3 * time.Second},
 	)

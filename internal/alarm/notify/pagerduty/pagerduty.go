@@ -90,7 +90,7 @@ func classify(r *httppost.Response) {
 	}
 	for _, text := range answer.Errors {
 		if strings.Contains(text, "routing_key") || strings.Contains(text, "routing key") {
-			r.Refuse(notify.Park, "the integration key is not valid: put the key of an Events API v2 integration into the Secret")
+			r.Refuse(notify.Stop, "the integration key is not valid: put the key of an Events API v2 integration into the Secret")
 		}
 	}
 }

@@ -195,7 +195,7 @@ func FuzzRender(f *testing.F) {
 func TestErrorsSayWhatToDo(t *testing.T) {
 	server := sink.New(t)
 	notifiers.ExpectFailures(t, newNotifier(t, server.URL(), ""), server, render(t, messages.New("a", "b")),
-		notifiers.OnStatus(400, `{"status":"invalid event","message":"Event object is invalid","errors":["Length of 'routing_key' is incorrect (should be 32 characters)"]}`, notify.Park, "the integration key is not valid"),
+		notifiers.OnStatus(400, `{"status":"invalid event","message":"Event object is invalid","errors":["Length of 'routing_key' is incorrect (should be 32 characters)"]}`, notify.Stop, "the integration key is not valid"),
 		notifiers.OnStatus(400, `{"status":"invalid event","errors":["'payload.severity' is invalid `+secret+`"]}`, notify.Reject, "refuses this message"),
 		notifiers.OnStatus(429, `{}`, notify.Retry, "fewer messages"),
 		notifiers.OnStatus(500, `oops`, notify.Retry, "internal error"),

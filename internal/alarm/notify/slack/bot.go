@@ -179,20 +179,20 @@ type refusal struct {
 // refusals classify and explain the errors of chat.postMessage and chat.update
 // (https://docs.slack.dev/reference/methods/chat.postMessage#errors).
 var refusals = map[string]refusal{
-	"account_inactive":                      {notify.Park, badToken},
-	"invalid_auth":                          {notify.Park, badToken},
-	"not_authed":                            {notify.Park, badToken},
-	"not_allowed_token_type":                {notify.Park, badToken},
-	"token_expired":                         {notify.Park, badToken},
-	"token_revoked":                         {notify.Park, badToken},
-	"missing_scope":                         {notify.Park, "the bot may not post: give its app the scope chat:write, install it again, and put its token into the Secret"},
-	"not_in_channel":                        {notify.Park, "the bot is not in the channel: invite it and annotate the receiver"},
-	"channel_not_found":                     {notify.Park, badChannel},
-	"is_archived":                           {notify.Park, "the channel is archived: unarchive it and annotate the receiver, or set another in spec.slack.channel"},
-	"no_permission":                         {notify.Park, badChannel},
-	"restricted_action":                     {notify.Park, restricted},
-	"restricted_action_read_only_channel":   {notify.Park, restricted},
-	"restricted_action_thread_only_channel": {notify.Park, restricted},
+	"account_inactive":                      {notify.Stop, badToken},
+	"invalid_auth":                          {notify.Stop, badToken},
+	"not_authed":                            {notify.Stop, badToken},
+	"not_allowed_token_type":                {notify.Stop, badToken},
+	"token_expired":                         {notify.Stop, badToken},
+	"token_revoked":                         {notify.Stop, badToken},
+	"missing_scope":                         {notify.Stop, "the bot may not post: give its app the scope chat:write, install it again, and put its token into the Secret"},
+	"not_in_channel":                        {notify.Stop, "the bot is not in the channel: invite it and annotate the receiver"},
+	"channel_not_found":                     {notify.Stop, badChannel},
+	"is_archived":                           {notify.Stop, "the channel is archived: unarchive it and annotate the receiver, or set another in spec.slack.channel"},
+	"no_permission":                         {notify.Stop, badChannel},
+	"restricted_action":                     {notify.Stop, restricted},
+	"restricted_action_read_only_channel":   {notify.Stop, restricted},
+	"restricted_action_thread_only_channel": {notify.Stop, restricted},
 	"invalid_arguments":                     {notify.Reject, badMessage},
 	"invalid_blocks":                        {notify.Reject, badMessage},
 	"invalid_blocks_format":                 {notify.Reject, badMessage},
@@ -255,7 +255,7 @@ func classifyCall(r *httppost.Response, a *answer, tolerated func(code string) b
 	}
 	known, ok := refusals[a.Error]
 	if !ok {
-		known = refusal{notify.Park, "Slack refuses the message for an unknown reason: check the bot and the channel, and annotate the receiver"}
+		known = refusal{notify.Stop, "Slack refuses the message for an unknown reason: check the bot and the channel, and annotate the receiver"}
 	}
 	r.Refuse(known.class, known.text)
 }

@@ -302,18 +302,18 @@ func TestBotErrorsSayWhatToDo(t *testing.T) {
 		class notify.Class
 		want  string
 	}{
-		"token_revoked":     {notify.Park, "the bot's token is no longer valid"},
-		"account_inactive":  {notify.Park, "put a new one into the Secret"},
-		"missing_scope":     {notify.Park, "chat:write"},
-		"not_in_channel":    {notify.Park, "invite it"},
-		"channel_not_found": {notify.Park, "spec.slack.channel"},
-		"is_archived":       {notify.Park, "the channel is archived"},
+		"token_revoked":     {notify.Stop, "the bot's token is no longer valid"},
+		"account_inactive":  {notify.Stop, "put a new one into the Secret"},
+		"missing_scope":     {notify.Stop, "chat:write"},
+		"not_in_channel":    {notify.Stop, "invite it"},
+		"channel_not_found": {notify.Stop, "spec.slack.channel"},
+		"is_archived":       {notify.Stop, "the channel is archived"},
 		"invalid_blocks":    {notify.Reject, "it is dropped"},
 		"msg_too_long":      {notify.Reject, "it is dropped"},
-		"message_not_found": {notify.Park, "unknown reason"}, // no documented error of chat.postMessage
+		"message_not_found": {notify.Stop, "unknown reason"}, // no documented error of chat.postMessage
 		"ratelimited":       {notify.Retry, "fewer messages"},
 		"update_failed":     {notify.Retry, notify.Retried},
-		"xoxb-secret":       {notify.Park, "unknown reason"},
+		"xoxb-secret":       {notify.Stop, "unknown reason"},
 	} {
 		w.Refuse("chat.postMessage", refusal)
 		w.Refuse("chat.update", refusal)
@@ -378,7 +378,7 @@ func TestAMessageWhoseAnswerHasNoEndIsAccepted(t *testing.T) {
 		`{"ok":true,"channel":"C1","ts":"1.2","message":{"text":"` + long + `"}}`:                "",
 		`{"ok":true,"channel":"C1","ts":"1.2","text":"` + long + `","message":{}}`:               "",
 		`{"ok":true,"message":{"text":"` + long + `"},"channel":"C1","ts":"1.2"}`:                "",
-		`{"ok":false,"error":"token_revoked","response_metadata":{"messages":["` + long + `"]}}`: "park",
+		`{"ok":false,"error":"token_revoked","response_metadata":{"messages":["` + long + `"]}}`: "stop",
 		`{"message":{"text":"` + long + `"},"ok":true,"channel":"C1","ts":"1.2"}`:                "retry",
 		`{"ok":true,"channel":"C1","ts":"1.2"`:                                                   "",
 		`{"ok":tr`:                                                                               "retry",

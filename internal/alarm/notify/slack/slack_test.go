@@ -157,14 +157,14 @@ func TestErrorsOfSlackSayWhatToDo(t *testing.T) {
 	n := newNotifier(t, server.URL())
 	notifiers.ExpectFailures(t, n, server, []byte("{}"),
 		notifiers.OnStatus(400, "invalid_payload", notify.Reject, "Slack does not understand this message: it is dropped (HTTP 400 Bad Request)"),
-		notifiers.OnStatus(403, "action_prohibited", notify.Park, "the workspace's administrator (HTTP 403 Forbidden)"),
-		notifiers.OnStatus(403, "invalid_token", notify.Park, "put the one that Slack shows"),
-		notifiers.OnStatus(404, "no_service", notify.Park, "put its URL into the Secret (HTTP 404 Not Found)"),
-		notifiers.OnStatus(404, "no_service\n", notify.Park, "the webhook was removed"),
-		notifiers.OnStatus(404, "channel_not_found", notify.Park, "the channel does not exist"),
-		notifiers.OnStatus(410, "channel_is_archived", notify.Park, "the channel is archived"),
+		notifiers.OnStatus(403, "action_prohibited", notify.Stop, "the workspace's administrator (HTTP 403 Forbidden)"),
+		notifiers.OnStatus(403, "invalid_token", notify.Stop, "put the one that Slack shows"),
+		notifiers.OnStatus(404, "no_service", notify.Stop, "put its URL into the Secret (HTTP 404 Not Found)"),
+		notifiers.OnStatus(404, "no_service\n", notify.Stop, "the webhook was removed"),
+		notifiers.OnStatus(404, "channel_not_found", notify.Stop, "the channel does not exist"),
+		notifiers.OnStatus(410, "channel_is_archived", notify.Stop, "the channel is archived"),
 		notifiers.OnStatus(500, "rollup_error", notify.Retry, "Slack has an internal error"),
-		notifiers.OnStatus(403, "xoxb-secret-token", notify.Park, "the receiver refuses the credentials: correct the Secret (HTTP 403 Forbidden)"),
+		notifiers.OnStatus(403, "xoxb-secret-token", notify.Stop, "the receiver refuses the credentials: correct the Secret (HTTP 403 Forbidden)"),
 	)
 	if err := n.Send(t.Context(), "key", []byte("{}")); err != nil {
 		t.Errorf("200 ok: %v", err)

@@ -111,7 +111,7 @@ func TestAServerWithoutChatUpdateParksTheReceiver(t *testing.T) {
 	h.bot = newBot(t, slack.BotConfig{API: asForm(t, server).URL, Token: slackserver.Token, Channels: slack.Channels{Default: slackserver.Channel}, Clock: h.clock})
 	h.send("a", messages.Grouped(4, false))
 	err := h.try("b", messages.Grouped(8, false))
-	if e, ok := errors.AsType[*notify.SendError](err); !ok || e.Class != notify.Park {
+	if e, ok := errors.AsType[*notify.SendError](err); !ok || e.Class != notify.Stop {
 		t.Errorf("got %v", err)
 	}
 }

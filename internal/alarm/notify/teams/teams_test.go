@@ -95,7 +95,7 @@ func TestSendIsAcceptedAndDoesNotRevealTheURL(t *testing.T) {
 		t.Error(err)
 	}
 	notifiers.ExpectFailures(t, n, server, nil,
-		notifiers.Failure{Answer: sink.Redirect(302, "http://127.0.0.1/secret"), Class: notify.Park, Text: "redirects are not followed"})
+		notifiers.Failure{Answer: sink.Redirect(302, "http://127.0.0.1/secret"), Class: notify.Stop, Text: "redirects are not followed"})
 	if limit := n.Limit(); limit.Every != time.Second || strings.Contains(limit.Key, "secret") {
 		t.Errorf("limit is %+v", limit)
 	}

@@ -135,7 +135,7 @@ func classifyBadRequest(r *httppost.Response, a *answer) {
 	description := strings.ToLower(strings.TrimPrefix(a.Description, "Bad Request: "))
 	for _, known := range badRequests {
 		if strings.HasPrefix(description, known.prefix) {
-			r.Refuse(notify.Park, known.text)
+			r.Refuse(notify.Stop, known.text)
 			return
 		}
 	}

@@ -117,12 +117,12 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 	tooLong := notifiers.OnStatus(429, `{"ok":false,"parameters":{"retry_after":9223372036854775807}}`, notify.Retry, "fewer messages")
 	tooLong.RetryAfter = 24 * time.Hour
 	notifiers.ExpectFailures(t, newNotifier(t, server.URL()), server, render(t, messages.New("a", "b")), tooMany, tooLong,
-		notifiers.OnStatus(400, `{"ok":false,"error_code":400,"description":"Bad Request: chat not found"}`, notify.Park, "correct spec.telegram.chatID"),
-		notifiers.OnStatus(400, `{"ok":false,"description":"Bad Request: group chat was upgraded to a supergroup chat"}`, notify.Park, "became a supergroup"),
+		notifiers.OnStatus(400, `{"ok":false,"error_code":400,"description":"Bad Request: chat not found"}`, notify.Stop, "correct spec.telegram.chatID"),
+		notifiers.OnStatus(400, `{"ok":false,"description":"Bad Request: group chat was upgraded to a supergroup chat"}`, notify.Stop, "became a supergroup"),
 		notifiers.OnStatus(400, `{"ok":false,"description":"Bad Request: message is too long, secret"}`, notify.Reject, "refuses this message"),
-		notifiers.OnStatus(401, `{"ok":false,"error_code":401,"description":"Unauthorized"}`, notify.Park, "token is not valid"),
-		notifiers.OnStatus(404, `{"ok":false,"error_code":404,"description":"Not Found"}`, notify.Park, "token is not valid"),
-		notifiers.OnStatus(403, `{"ok":false,"description":"Forbidden: bot was kicked from the supergroup chat"}`, notify.Park, "the bot was removed"),
+		notifiers.OnStatus(401, `{"ok":false,"error_code":401,"description":"Unauthorized"}`, notify.Stop, "token is not valid"),
+		notifiers.OnStatus(404, `{"ok":false,"error_code":404,"description":"Not Found"}`, notify.Stop, "token is not valid"),
+		notifiers.OnStatus(403, `{"ok":false,"description":"Forbidden: bot was kicked from the supergroup chat"}`, notify.Stop, "the bot was removed"),
 		notifiers.OnStatus(500, `no JSON secret`, notify.Retry, "internal error"),
 	)
 }

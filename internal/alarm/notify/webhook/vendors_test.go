@@ -198,7 +198,7 @@ func TestAnAnswerThatIsNotTheExpectedOneIsAFailure(t *testing.T) {
 		}})
 		err := n.Send(t.Context(), "key", []byte(`{}`))
 		failure, failed := errors.AsType[*notify.SendError](err)
-		if failed == accepted || failed && (failure.Class != notify.Park || strings.Contains(failure.Text, "Words")) {
+		if failed == accepted || failed && (failure.Class != notify.Stop || strings.Contains(failure.Text, "Words")) {
 			t.Errorf("%s: got %v", answer, err)
 		}
 		server.Close()

@@ -197,7 +197,7 @@ func sign(signer *standardwebhooks.Webhook, header http.Header, key string, now 
 }
 
 // classify compares the answer with the expected one. The receiver can have accepted the message
-// although its answer is another one, so the pauses between repetitions are as after Park.
+// although its answer is another one, so the pauses between repetitions are as after Stop.
 func (n *Notifier) classify(r *httppost.Response) {
 	if n.expected == nil || !r.Accepted {
 		return
@@ -205,9 +205,9 @@ func (n *Notifier) classify(r *httppost.Response) {
 	var answer map[string]json.RawMessage
 	switch {
 	case json.Unmarshal(r.Body, &answer) != nil:
-		r.Refuse(notify.Park, "the receiver's answer is no JSON object of at most 64 KiB: correct or remove spec.webhook.expectedAnswer")
+		r.Refuse(notify.Stop, "the receiver's answer is no JSON object of at most 64 KiB: correct or remove spec.webhook.expectedAnswer")
 	case plainText(answer[n.expected.Field]) != n.expected.Value:
-		r.Refuse(notify.Park, "the receiver's answer does not contain what spec.webhook.expectedAnswer demands: "+
+		r.Refuse(notify.Stop, "the receiver's answer does not contain what spec.webhook.expectedAnswer demands: "+
 			"check whether the receiver accepts the body, and its documentation")
 	}
 }
