@@ -344,8 +344,8 @@ type Window struct {
 	ID string
 	// Alarm is the alarm that owns the window.
 	Alarm string
-	// Budget names the space that the window uses: see [Store.StateUsage].
-	Budget string
+	// Tenant names the space that the window uses: see [Store.StateUsage].
+	Tenant string
 	// Until is the time after which the window can be removed: see EventStep.Oldest.
 	Until time.Time
 	// State is opaque here. MaxState is the size that it can reach, in bytes.
@@ -396,7 +396,7 @@ func (s *Store) OpenGroup(ctx context.Context, id string) (g OpenGroup, err erro
 
 const selectOpenGroup = `SELECT '', bytes, 0 FROM window WHERE id = ?1 UNION ALL SELECT receiver, 0, resolved FROM open_group WHERE id = ?1`
 
-const selectWindowBytes = `SELECT budget, bytes FROM window WHERE id = ?`
+const selectWindowBytes = `SELECT tenant, bytes FROM window WHERE id = ?`
 
 func (tx *tx) putWindows(ctx context.Context, windows []Window) error {
 	for i := range windows {
@@ -407,44 +407,44 @@ func (tx *tx) putWindows(ctx context.Context, windows []Window) error {
 	return nil
 }
 
-// putWindow stores a window. One that exists keeps its budget.
+// putWindow stores a window. One that exists keeps its tenant.
 func (tx *tx) putWindow(ctx context.Context, w Window) error {
 	var before int64
-	err := tx.row(ctx, selectWindowBytes, w.ID).Scan(&w.Budget, &before)
+	err := tx.row(ctx, selectWindowBytes, w.ID).Scan(&w.Tenant, &before)
 	known := err == nil
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return err
 	}
-	bytes := WindowBytes(w.Alarm, w.Budget, max(w.MaxState, len(w.State)))
+	bytes := WindowBytes(w.Alarm, w.Tenant, max(w.MaxState, len(w.State)))
 	if known {
 		_, err = tx.exec(ctx, `UPDATE window SET until = ?, state = ?, bytes = ? WHERE id = ?`, micros(w.Until), w.State, bytes, w.ID)
 	} else {
-		_, err = tx.exec(ctx, `INSERT INTO window (id, alarm, until, state, budget, bytes) VALUES (?, ?, ?, ?, ?, ?)`,
-			w.ID, w.Alarm, micros(w.Until), w.State, w.Budget, bytes)
+		_, err = tx.exec(ctx, `INSERT INTO window (id, alarm, until, state, tenant, bytes) VALUES (?, ?, ?, ?, ?, ?)`,
+			w.ID, w.Alarm, micros(w.Until), w.State, w.Tenant, bytes)
 	}
 	tx.after(func(m *memory) {
-		m.addState(w.Budget, bytes-before)
+		m.addState(w.Tenant, bytes-before)
 		if !known {
-			m.windows.addIn(w.Budget, w.Alarm, 1)
+			m.windows.addIn(w.Tenant, w.Alarm, 1)
 		}
 	})
 	return err
 }
 
-const deleteOldWindows = `DELETE FROM window WHERE id IN (SELECT id FROM window WHERE until < ?1 ORDER BY until LIMIT ?2) RETURNING alarm, budget, bytes`
+const deleteOldWindows = `DELETE FROM window WHERE id IN (SELECT id FROM window WHERE until < ?1 ORDER BY until LIMIT ?2) RETURNING alarm, tenant, bytes`
 
 // expireWindows removes windows that ended before a time, one chunk at most. It returns
 // their number.
 func (tx *tx) expireWindows(ctx context.Context, before time.Time) (removed int64, err error) {
 	rows, err := tx.query(ctx, deleteOldWindows, micros(before), chunk)
 	err = each(rows, err, func(rows *sql.Rows) error {
-		var alarm, budget string
+		var alarm, tenant string
 		var bytes int64
-		err := rows.Scan(&alarm, &budget, &bytes)
+		err := rows.Scan(&alarm, &tenant, &bytes)
 		removed++
 		tx.after(func(m *memory) {
-			m.windows.addIn(budget, alarm, -1)
-			m.addState(budget, -bytes)
+			m.windows.addIn(tenant, alarm, -1)
+			m.addState(tenant, -bytes)
 		})
 		return err
 	})

@@ -47,10 +47,10 @@ type Usage struct {
 	// Free is what new entries and parked occurrences can use. It is very large if the file
 	// has no limit.
 	Free int64
-	// Budget is what waits for all receivers of a budget, and what is parked. A payload
+	// Tenant is what waits for all receivers of a tenant, and what is parked. A payload
 	// counts once.
-	Budget int64
-	// Receiver is what waits for one receiver of a budget.
+	Tenant int64
+	// Receiver is what waits for one receiver of a tenant.
 	Receiver int64
 }
 
@@ -58,22 +58,22 @@ type Usage struct {
 // counts of Events, and for groups and thresholds.
 func messageBytes(maxBytes int64) int64 { return maxBytes / 8 * 5 }
 
-// totalAccount is the ID of the account of all budgets.
+// totalAccount is the ID of the account of all tenants.
 const totalAccount = 1
 
 const selectUsage = `
-	SELECT coalesce((SELECT bytes FROM account WHERE budget = ?1 AND receiver = ''), 0),
-		coalesce((SELECT bytes FROM account WHERE budget = ?1 AND receiver = ?2), 0),
+	SELECT coalesce((SELECT bytes FROM account WHERE tenant = ?1 AND receiver = ''), 0),
+		coalesce((SELECT bytes FROM account WHERE tenant = ?1 AND receiver = ?2), 0),
 		(SELECT bytes FROM account WHERE id = 1), (` + selectUsedPages + `)`
 
-// Usage returns the space that entries of a budget, and of a receiver within it, use, and
-// parked occurrences of the budget.
-func (s *Store) Usage(ctx context.Context, budget, receiver string) (u Usage, err error) {
+// Usage returns the space that entries of a tenant, and of a receiver within it, use, and
+// parked occurrences of the tenant.
+func (s *Store) Usage(ctx context.Context, tenant, receiver string) (u Usage, err error) {
 	var waiting, used int64
-	err = s.readers.QueryRowContext(ctx, selectUsage, budget, receiver).Scan(&u.Budget, &u.Receiver, &waiting, &used)
+	err = s.readers.QueryRowContext(ctx, selectUsage, tenant, receiver).Scan(&u.Tenant, &u.Receiver, &waiting, &used)
 	u.Free = math.MaxInt64 / 2
-	parked, parkedAll := s.memory.parkedIn(budget)
-	u.Budget += parked
+	parked, parkedAll := s.memory.parkedIn(tenant)
+	u.Tenant += parked
 	if s.maxBytes > 0 {
 		u.Free = max(0, min(messageBytes(s.maxBytes)-waiting-parkedAll-s.memory.allBaselines(), (usable(s.maxBytes)-used)*pageSize))
 	}
@@ -90,8 +90,8 @@ const maxLocal = 900
 // GroupBytes returns how many bytes an open group of a receiver counts for, rounded up from
 // what SQLite uses for the row and its indexes. Its ID has 64 characters at most, its name
 // [MaxGroupName] bytes.
-func GroupBytes(receiver, alarm, budget, name string) int64 {
-	return int64(640 + 10*len(receiver) + 3*len(alarm) + 2*len(budget) + 2*len(name))
+func GroupBytes(receiver, alarm, tenant, name string) int64 {
+	return int64(640 + 10*len(receiver) + 3*len(alarm) + 2*len(tenant) + 2*len(name))
 }
 
 // referenceBytes is what the reference of a group counts for besides.
@@ -103,18 +103,18 @@ func referenceBytes(reference, name string) int64 {
 }
 
 // WindowBytes returns how many bytes a window counts for whose state has a maximum size.
-func WindowBytes(alarm, budget string, maxState int) int64 {
-	row := len(alarm) + len(budget) + maxState + 128
+func WindowBytes(alarm, tenant string, maxState int) int64 {
+	row := len(alarm) + len(tenant) + maxState + 128
 	if row > maxLocal {
 		row += pageSize * (1 + row/pageSize)
 	}
 	return int64(384 + 2*row)
 }
 
-// stateShare divides what is free for groups and windows: a budget can use a sixteenth.
+// stateShare divides what is free for groups and windows: a tenant can use a sixteenth.
 const stateShare = 16
 
-// An open group that grows leaves a part of the space of its budget to new groups and to
+// An open group that grows leaves a part of the space of its tenant to new groups and to
 // thresholds. References leave a quarter. Messages that are sent again leave a half, because
 // separate groups leave a quarter to the shared one.
 const (
@@ -122,20 +122,20 @@ const (
 	leftByRepeated   = 2
 )
 
-// StateUsage returns how many bytes the groups and windows of a budget use, and how many it
-// can use, from memory. The limit shrinks with what all budgets use. It is very large if the
+// StateUsage returns how many bytes the groups and windows of a tenant use, and how many it
+// can use, from memory. The limit shrinks with what all tenants use. It is very large if the
 // file has no limit.
-func (s *Store) StateUsage(budget string) (used, limit int64) {
-	return s.memory.stateUsage(budget, s.maxBytes)
+func (s *Store) StateUsage(tenant string) (used, limit int64) {
+	return s.memory.stateUsage(tenant, s.maxBytes)
 }
 
-func (m *memory) stateUsage(budget string, maxBytes int64) (used, limit int64) {
+func (m *memory) stateUsage(tenant string, maxBytes int64) (used, limit int64) {
 	if maxBytes == 0 {
 		return 0, math.MaxInt64 / 2
 	}
 	m.mu.RLock()
 	defer m.mu.RUnlock()
-	return m.stateBytes[budget], max(0, stateBytes(maxBytes)-m.stateSum) / stateShare
+	return m.stateBytes[tenant], max(0, stateBytes(maxBytes)-m.stateSum) / stateShare
 }
 
 // Used returns the bytes of the file that are in use.
@@ -148,7 +148,7 @@ func (s *Store) Used(ctx context.Context) (used int64, err error) {
 // are not used are deleted.
 const maxAccounts = 4096
 
-// accountKey is a budget, and a receiver or an empty text.
+// accountKey is a tenant, and a receiver or an empty text.
 type accountKey [2]string
 
 // accounts adds bytes to accounts in a transaction.
@@ -191,7 +191,7 @@ func (tx *tx) insertAll(ctx context.Context, entries []Entry) error {
 // sharesContent reports whether two entries are about the same occurrence and have the same
 // content.
 func (e *Entry) sharesContent(other *Entry) bool {
-	return e.stored() && other.stored() && e.Position == other.Position && e.Alarm == other.Alarm && e.Budget == other.Budget &&
+	return e.stored() && other.stored() && e.Position == other.Position && e.Alarm == other.Alarm && e.Tenant == other.Tenant &&
 		bytes.Equal(e.Payload, other.Payload) && bytes.Equal(e.by(), other.by())
 }
 
@@ -213,22 +213,22 @@ func (a *accounts) insert(ctx context.Context, entries []Entry) error {
 		return err
 	}
 	size := ContentBytes(entries)
-	budget, err := a.id(ctx, first.Budget, "")
+	tenant, err := a.id(ctx, first.Tenant, "")
 	if err != nil {
 		return err
 	}
 	var content int64
 	err = a.row(ctx, `INSERT INTO content (account, refs, bytes, by, data) VALUES (?, ?, ?, ifnull(?, x''), ifnull(?, x'')) RETURNING id`,
-		budget, len(entries), size, first.by(), first.Payload).Scan(&content)
+		tenant, len(entries), size, first.by(), first.Payload).Scan(&content)
 	if err != nil {
 		return err
 	}
-	a.added[budget] += size
+	a.added[tenant] += size
 	a.added[totalAccount] += size
 	refs := 0
 	for i := range entries {
 		e := &entries[i]
-		account, err := a.id(ctx, e.Budget, e.Receiver)
+		account, err := a.id(ctx, e.Tenant, e.Receiver)
 		if err != nil {
 			return err
 		}
@@ -258,17 +258,17 @@ func (a *accounts) setRefs(ctx context.Context, content int64, refs, expected in
 }
 
 // id returns the ID of an account, which it creates if there is none.
-func (a *accounts) id(ctx context.Context, budget, receiver string) (id int64, err error) {
-	key := accountKey{budget, receiver}
+func (a *accounts) id(ctx context.Context, tenant, receiver string) (id int64, err error) {
+	key := accountKey{tenant, receiver}
 	if id, ok := a.known[key]; ok {
 		return id, nil
 	}
 	if id, ok := a.created[key]; ok {
 		return id, nil
 	}
-	err = a.row(ctx, `SELECT id FROM account WHERE budget = ? AND receiver = ?`, budget, receiver).Scan(&id)
+	err = a.row(ctx, `SELECT id FROM account WHERE tenant = ? AND receiver = ?`, tenant, receiver).Scan(&id)
 	if errors.Is(err, sql.ErrNoRows) {
-		err = a.row(ctx, `INSERT INTO account (budget, receiver, bytes) VALUES (?, ?, 0) RETURNING id`, budget, receiver).Scan(&id)
+		err = a.row(ctx, `INSERT INTO account (tenant, receiver, bytes) VALUES (?, ?, 0) RETURNING id`, tenant, receiver).Scan(&id)
 	}
 	a.created[key] = id
 	return id, err

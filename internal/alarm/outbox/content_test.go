@@ -25,7 +25,7 @@ func occurrence(position, receivers int, payload []byte, member *Membership) []E
 	all := make([]Entry, 0, receivers)
 	for r := range receivers {
 		e := entries(fmt.Sprint("r", r), position, 1)[0]
-		e.Payload, e.Budget, e.Member = payload, "Alarm/shop/", member
+		e.Payload, e.Tenant, e.Member = payload, "Alarm/shop/", member
 		all = append(all, e)
 	}
 	return all
@@ -103,11 +103,11 @@ func TestRemovedEntriesFreeTheirBytes(t *testing.T) {
 				u.Free = 0
 				return u
 			}
-			if diff := cmp.Diff(Usage{Budget: size, Receiver: size}, usage("r0")); diff != "" {
+			if diff := cmp.Diff(Usage{Tenant: size, Receiver: size}, usage("r0")); diff != "" {
 				t.Errorf("before: %s", diff)
 			}
 			remove(t, s, "r0")
-			if diff := cmp.Diff(Usage{Budget: size}, usage("r0")); diff != "" {
+			if diff := cmp.Diff(Usage{Tenant: size}, usage("r0")); diff != "" {
 				t.Errorf("the other receiver needs the contents: %s", diff)
 			}
 			remove(t, s, "r1")
@@ -182,7 +182,7 @@ func TestAccountsThatAreNotUsedAreDeleted(t *testing.T) {
 		}
 	}
 	must(t, s.Commit(ctx, Change{Events: &EventStep{Position: 2}, Entries: occurrence(2, 1, payload, nil)}))
-	if n := integers(t, s, `SELECT count(*) FROM account`, 1)[0]; n != 4 { // all, the budget, r0 and r7
+	if n := integers(t, s, `SELECT count(*) FROM account`, 1)[0]; n != 4 { // all, the tenant, r0 and r7
 		t.Errorf("%d accounts are left", n)
 	}
 	for _, receiver := range []string{"r0", "r7"} {
@@ -199,7 +199,7 @@ func TestAFailedCommitLeavesNoAccount(t *testing.T) {
 		t.Fatal("the batch was committed, want an error")
 	}
 	must(t, s.Commit(ctx, Change{Events: &EventStep{Position: 1}, Entries: occurrence(1, 2, payload, nil)}))
-	if u, err := s.Usage(ctx, "Alarm/shop/", "r1"); err != nil || u.Budget != ContentBytes(occurrence(1, 2, payload, nil)) || u.Receiver != u.Budget {
+	if u, err := s.Usage(ctx, "Alarm/shop/", "r1"); err != nil || u.Tenant != ContentBytes(occurrence(1, 2, payload, nil)) || u.Receiver != u.Tenant {
 		t.Errorf("%+v, %v", u, err)
 	}
 }
@@ -283,7 +283,7 @@ func TestBytesOfGroupsAndWindowsAreNotUnderestimated(t *testing.T) {
 			s := open(t, dir, WithMaxBytes(256<<20))
 			before, err := s.Used(ctx)
 			must(t, err)
-			alarm, budget := "Alarm/"+strings.Repeat("n", 60)+"/"+strings.Repeat("a", tc.length), "Alarm/"+strings.Repeat("n", 60)+"/"
+			alarm, tenant := "Alarm/"+strings.Repeat("n", 60)+"/"+strings.Repeat("a", tc.length), "Alarm/"+strings.Repeat("n", 60)+"/"
 			for position := range 60 {
 				batch := Change{Events: &EventStep{Position: uint64(position + 1)}, Entries: occurrence(position+1, 8, nil, nil)}
 				id := fmt.Sprintf("%x", sha256.Sum256([]byte(fmt.Sprint(position))))[:32]
@@ -291,9 +291,9 @@ func TestBytesOfGroupsAndWindowsAreNotUnderestimated(t *testing.T) {
 				for i := range batch.Entries {
 					e := &batch.Entries[i]
 					e.Receiver = "AlarmReceiver/" + strings.Repeat("n", 60) + "/" + strings.Repeat("r", tc.length) + e.Receiver
-					e.Alarm, e.Budget, e.Member = alarm, budget, &Membership{Group: id, Event: group.Event{Message: group.Sent, At: newest}}
+					e.Alarm, e.Tenant, e.Member = alarm, tenant, &Membership{Group: id, Event: group.Event{Message: group.Sent, At: newest}}
 				}
-				batch.Windows = []Window{{ID: id, Alarm: alarm, Budget: budget, Until: newest, State: make([]byte, tc.state)}}
+				batch.Windows = []Window{{ID: id, Alarm: alarm, Tenant: tenant, Until: newest, State: make([]byte, tc.state)}}
 				must(t, s.Commit(ctx, batch))
 				for i := range batch.Entries {
 					receiver, state := batch.Entries[i].Receiver, GroupState{Group: id, Reference: strings.Repeat("m", tc.reference)}
@@ -305,18 +305,18 @@ func TestBytesOfGroupsAndWindowsAreNotUnderestimated(t *testing.T) {
 			}
 			used, err := s.Used(ctx)
 			must(t, err)
-			counted, _ := s.StateUsage(budget)
+			counted, _ := s.StateUsage(tenant)
 			if used -= before; used > counted || used < counted/4 {
 				t.Errorf("%d bytes of the file are used, and %d are counted", used, counted)
 			}
 			must(t, s.Close())
 			s = open(t, dir, WithMaxBytes(256<<20))
-			if again, _ := s.StateUsage(budget); again != counted {
+			if again, _ := s.StateUsage(tenant); again != counted {
 				t.Errorf("after a restart %d bytes are counted, want %d", again, counted)
 			}
 			must(t, s.Commit(ctx, Change{Events: &EventStep{Position: 1_000, Oldest: newest.Add(2 * GroupLife)}}))
 			must(t, s.Commit(ctx, Change{Events: &EventStep{Position: 1_000, Oldest: newest.Add(2 * GroupLife)}}))
-			if left, _ := s.StateUsage(budget); left != 0 || s.memory.stateSum != 0 {
+			if left, _ := s.StateUsage(tenant); left != 0 || s.memory.stateSum != 0 {
 				t.Errorf("%d bytes are counted after all ended", left)
 			}
 		})

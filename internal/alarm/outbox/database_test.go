@@ -237,7 +237,7 @@ func TestNoQueryReadsMoreThanItReturns(t *testing.T) {
 		"old groups":     {selectOldGroups, "SEARCH held USING INDEX held_by_group (receiver=? AND group_id=?"},
 		"with a thread":  {selectOldGroups, "SEARCH held USING INDEX held_of_message (receiver=? AND group_id=?)"},
 		"threads":        {selectThreads, "SEARCH open_group USING PRIMARY KEY (receiver=?)"},
-		"due":            {selectDue, "SEARCH parked USING COVERING INDEX parked_by_budget (budget=?)"},
+		"due":            {selectDue, "SEARCH parked USING COVERING INDEX parked_by_tenant (tenant=?)"},
 		"next due":       {selectNextDue, "SEARCH held USING INDEX held_by_due (release_at>?)"},
 		"parts":          {selectParts, "SEARCH held USING INDEX held_by_entry (entry=?)"},
 		"has changes":    {selectChange, "SEARCH held USING INDEX held_change_by_entry (entry=?)"},

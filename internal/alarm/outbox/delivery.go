@@ -253,10 +253,10 @@ func (s *Store) Reference(ctx context.Context, receiver, group string) (referenc
 
 const selectThreads = `
 	SELECT count(*) FROM open_group WHERE receiver = ?1 AND reference <> ''
-	AND budget = (SELECT budget FROM open_group WHERE receiver = ?1 AND id = ?2)`
+	AND tenant = (SELECT tenant FROM open_group WHERE receiver = ?1 AND id = ?2)`
 
 // Threads returns the number of groups with a reference that a receiver has of the same
-// budget as a group.
+// tenant as a group.
 func (s *Store) Threads(ctx context.Context, receiver, group string) (n int64, err error) {
 	err = s.readers.QueryRowContext(ctx, selectThreads, receiver, group).Scan(&n)
 	return n, s.read("count the threads of a receiver", err)

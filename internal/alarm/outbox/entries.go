@@ -31,8 +31,8 @@ type Entry struct {
 	Count int64
 	// CreatedAt is stored with microseconds and returned in UTC.
 	CreatedAt time.Time
-	// Budget names the space that the entry uses: see [Store.Usage].
-	Budget string
+	// Tenant names the space that the entry uses: see [Store.Usage].
+	Tenant string
 	// Payload is the content of the message. Commit stores it once for neighboring entries
 	// of one alarm and position.
 	Payload []byte
@@ -277,14 +277,14 @@ func (tx *tx) dropHeld(ctx context.Context, receiver string) (Counts, error) {
 	if err != nil {
 		return nil, err
 	}
-	rows, err := tx.query(ctx, `SELECT budget, alarm, count(*), sum(bytes) FROM open_group WHERE receiver = ? GROUP BY budget, alarm`, receiver)
+	rows, err := tx.query(ctx, `SELECT tenant, alarm, count(*), sum(bytes) FROM open_group WHERE receiver = ? GROUP BY tenant, alarm`, receiver)
 	err = each(rows, err, func(rows *sql.Rows) error {
-		var budget, alarm string
+		var tenant, alarm string
 		var n, bytes int64
-		err := rows.Scan(&budget, &alarm, &n, &bytes)
+		err := rows.Scan(&tenant, &alarm, &n, &bytes)
 		tx.after(func(m *memory) {
-			m.groups.addIn(budget, alarm, -n)
-			m.addState(budget, -bytes)
+			m.groups.addIn(tenant, alarm, -n)
+			m.addState(tenant, -bytes)
 		})
 		return err
 	})

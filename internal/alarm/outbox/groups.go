@@ -54,20 +54,20 @@ type openGroup struct {
 	name string
 	// repeated is the size of the message that is kept to be sent again.
 	repeated int64
-	// budget names the space that the group uses, and bytes is how much.
-	budget string
+	// tenant names the space that the group uses, and bytes is how much.
+	tenant string
 	bytes  int64
 }
 
 const selectGroup = `
-	SELECT since, newest, due, first, paced, over, total, released, resolved, accepted, interval, ending, acknowledged, reference, name, repeated, budget, bytes
+	SELECT since, newest, due, first, paced, over, total, released, resolved, accepted, interval, ending, acknowledged, reference, name, repeated, tenant, bytes
 	FROM open_group WHERE receiver = ?1 AND id = ?2`
 
 func (tx *tx) group(ctx context.Context, receiver, id string) (g openGroup, found bool, err error) {
 	err = tx.row(ctx, selectGroup, receiver, id).Scan(
 		timestamp{&g.Since}, timestamp{&g.Newest}, timestamp{&g.Due}, timestamp{&g.First}, timestamp{&g.Paced}, timestamp{&g.Over}, &g.Total,
 		timestamp{&g.Released}, &g.Resolved, timestamp{&g.Accepted}, duration{&g.Interval}, &g.Ending, &g.Acknowledged,
-		&g.reference, &g.name, &g.repeated, &g.budget, &g.bytes)
+		&g.reference, &g.name, &g.repeated, &g.tenant, &g.bytes)
 	if errors.Is(err, sql.ErrNoRows) {
 		return openGroup{}, false, nil
 	}
@@ -152,15 +152,15 @@ func (tx *tx) updateGroup(ctx context.Context, receiver, id string, s *group.Sta
 
 func (tx *tx) insertGroup(ctx context.Context, e *Entry, s *group.State) error {
 	m := e.Member
-	bytes := GroupBytes(e.Receiver, e.Alarm, e.Budget, m.Name)
+	bytes := GroupBytes(e.Receiver, e.Alarm, e.Tenant, m.Name)
 	_, err := tx.exec(ctx, `
-		INSERT INTO open_group (receiver, id, alarm, alarm_uid, name, reference, budget, bytes, since, newest, due, first, paced, over, total, released, resolved, accepted, interval, ending, acknowledged)
+		INSERT INTO open_group (receiver, id, alarm, alarm_uid, name, reference, tenant, bytes, since, newest, due, first, paced, over, total, released, resolved, accepted, interval, ending, acknowledged)
 		VALUES (?, ?, ?, ?, ?, '', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		append([]any{e.Receiver, m.Group, e.Alarm, m.AlarmUID, m.Name, e.Budget, bytes}, stateValues(s)...)...)
+		append([]any{e.Receiver, m.Group, e.Alarm, m.AlarmUID, m.Name, e.Tenant, bytes}, stateValues(s)...)...)
 	tx.recount(e.Alarm)
 	tx.after(func(m *memory) {
-		m.addState(e.Budget, bytes)
-		m.groups.addIn(e.Budget, e.Alarm, 1)
+		m.addState(e.Tenant, bytes)
+		m.groups.addIn(e.Tenant, e.Alarm, 1)
 	})
 	return err
 }
@@ -182,7 +182,7 @@ const endLife = 10 * time.Minute
 // selectOldGroups selects the groups that ended. One with a message that is not sent stays: its
 // interval begins when the receiver accepts the message, and so can its thread.
 const selectOldGroups = `
-	SELECT receiver, id, alarm, budget, bytes FROM open_group WHERE newest < ?1 AND over < ?3 AND (repeated = 0 OR over < ?4) AND accepted + interval <= ?3
+	SELECT receiver, id, alarm, tenant, bytes FROM open_group WHERE newest < ?1 AND over < ?3 AND (repeated = 0 OR over < ?4) AND accepted + interval <= ?3
 	AND NOT EXISTS (SELECT 1 FROM lasting WHERE due = 0 AND lasting.group_id = open_group.id)
 	AND NOT EXISTS (SELECT 1 FROM held INDEXED BY held_by_group WHERE held.receiver = open_group.receiver AND held.group_id = open_group.id AND entry IS NULL)
 	AND NOT EXISTS (SELECT 1 FROM held INDEXED BY held_of_message WHERE held.receiver = open_group.receiver AND held.group_id = open_group.id AND entry IS NOT NULL)
@@ -192,14 +192,14 @@ const selectOldGroups = `
 // number.
 func (tx *tx) forgetGroups(ctx context.Context, at time.Time) (removed int64, err error) {
 	type row struct {
-		receiver, id, alarm, budget string
+		receiver, id, alarm, tenant string
 		bytes                       int64
 	}
 	var ended []row
 	rows, err := tx.query(ctx, selectOldGroups, micros(at.Add(-GroupLife)), chunk, micros(at), micros(at.Add(-endLife)))
 	err = each(rows, err, func(rows *sql.Rows) error {
 		var g row
-		err := rows.Scan(&g.receiver, &g.id, &g.alarm, &g.budget, &g.bytes)
+		err := rows.Scan(&g.receiver, &g.id, &g.alarm, &g.tenant, &g.bytes)
 		ended = append(ended, g)
 		return err
 	})
@@ -210,15 +210,15 @@ func (tx *tx) forgetGroups(ctx context.Context, at time.Time) (removed int64, er
 		_, err = tx.exec(ctx, `DELETE FROM open_group WHERE receiver = ? AND id = ?`, g.receiver, g.id)
 		tx.recount(g.alarm)
 		tx.after(func(m *memory) {
-			m.groups.addIn(g.budget, g.alarm, -1)
-			m.addState(g.budget, -g.bytes)
+			m.groups.addIn(g.tenant, g.alarm, -1)
+			m.addState(g.tenant, -g.bytes)
 		})
 	}
 	tx.freed = tx.freed || len(ended) > 0
 	return int64(len(ended)), err
 }
 
-// putReference stores the reference of a group's message if the group is open and its budget
+// putReference stores the reference of a group's message if the group is open and its tenant
 // has the space. Without a reference, the next message begins a thread of its own.
 func (tx *tx) putReference(ctx context.Context, receiver string, of GroupState) error {
 	g, known, err := tx.group(ctx, receiver, of.Group)
@@ -226,10 +226,10 @@ func (tx *tx) putReference(ctx context.Context, receiver string, of GroupState) 
 		return err
 	}
 	added := referenceBytes(of.Reference, g.name) - referenceBytes(g.reference, g.name)
-	if !tx.hasStateSpace(g.budget, added, leftByReferences) {
+	if !tx.hasStateSpace(g.tenant, added, leftByReferences) {
 		return nil
 	}
-	tx.addState(g.budget, added)
+	tx.addState(g.tenant, added)
 	_, err = tx.exec(ctx, `UPDATE open_group SET reference = ?, bytes = bytes + ? WHERE receiver = ? AND id = ?`, of.Reference, added, receiver, of.Group)
 	return err
 }

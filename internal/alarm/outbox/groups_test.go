@@ -423,13 +423,13 @@ func TestAnEndWaitsUntilEventsAreRead(t *testing.T) {
 // An occurrence that is parked can be one of the group.
 func TestAnEndWaitsForParkedOccurrences(t *testing.T) {
 	g := newGrouped(t)
-	inBudget := func(e *Entry) { e.Budget = "Alarm/shop/" }
-	g.occurQuiet(0, inBudget, "a")
+	ofTenant := func(e *Entry) { e.Tenant = "Alarm/shop/" }
+	g.occurQuiet(0, ofTenant, "a")
 	g.at(10)
 	g.releaseDue()
-	parked := Parked{Key: "k", Alarm: "uid", Object: "o", Namespace: "shop", Budget: "Alarm/shop/", Position: 2, Receivers: map[string]string{}, Data: []byte("{}")}
+	parked := Parked{Key: "k", Alarm: "uid", Object: "o", Namespace: "shop", Tenant: "Alarm/shop/", Position: 2, Receivers: map[string]string{}, Data: []byte("{}")}
 	other := parked
-	other.Key, other.Budget = "other", "Alarm/other/"
+	other.Key, other.Tenant = "other", "Alarm/other/"
 	must(t, g.Commit(t.Context(), Change{Events: &EventStep{Position: 2}, Parked: []Parked{parked, other}}))
 	g.at(1000)
 	g.ReadUpTo(g.clock.Now())
@@ -800,20 +800,20 @@ func TestAGroupCanStayOpenForADayForItsResolution(t *testing.T) {
 	}
 }
 
-func TestGroupsAreCountedByTheirBudget(t *testing.T) {
+func TestGroupsAreCountedByTheirTenant(t *testing.T) {
 	ctx, g := context.Background(), newGrouped(t)
 	const alarm, other = "Alarm/shop/rollouts", "Alarm/shop/rollout"
 	g.occur(0, nil, "a", "b", "c")
-	budget := ""
+	tenant := ""
 	check := func(when string, in, beyond int64) {
 		t.Helper()
-		if got := g.GroupsIn(budget, alarm); got != in {
-			t.Errorf("%s: %d groups in the budget, want %d", when, got, in)
+		if got := g.GroupsIn(tenant, alarm); got != in {
+			t.Errorf("%s: %d groups in the tenant, want %d", when, got, in)
 		}
 		if got := g.GroupsBeyond(alarm, 1); got != beyond {
 			t.Errorf("%s: %d groups beyond the first, want %d", when, got, beyond)
 		}
-		if got := g.GroupsIn(budget, other) + g.GroupsIn("another", alarm) + g.GroupsBeyond(other, 0); got != 0 {
+		if got := g.GroupsIn(tenant, other) + g.GroupsIn("another", alarm) + g.GroupsBeyond(other, 0); got != 0 {
 			t.Errorf("%s: %d groups of others", when, got)
 		}
 	}

@@ -111,7 +111,7 @@ func TestAGroupStaysOpenWhileAStateOfItLasts(t *testing.T) {
 	at := clock.Now()
 	entry := func(key string, at time.Time, kind group.Kind) Entry {
 		return Entry{
-			Receiver: "r", Alarm: "Alarm/shop/a", Key: key, Position: 7, Count: 1, Payload: []byte(key), CreatedAt: at, Budget: "Alarm/shop/",
+			Receiver: "r", Alarm: "Alarm/shop/a", Key: key, Position: 7, Count: 1, Payload: []byte(key), CreatedAt: at, Tenant: "Alarm/shop/",
 			Member: &Membership{Group: "g", Rule: group.Rule{Lasts: true}, Event: group.Event{Kind: kind, At: at}},
 		}
 	}

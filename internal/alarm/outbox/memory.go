@@ -38,11 +38,11 @@ type memory struct {
 	held            map[string]int64
 	heldChanges     map[string]int64
 	groups, windows totals
-	// stateBytes is the size of groups and windows, by budget, and stateSum that of all.
+	// stateBytes is the size of groups and windows, by tenant, and stateSum that of all.
 	stateBytes map[string]int64
 	stateSum   int64
 	// parked is the number of parked occurrences by namespace, parkedBytes their bytes by
-	// budget, and parkedSum the bytes of all.
+	// tenant, and parkedSum the bytes of all.
 	parked, parkedBytes map[string]int64
 	parkedSum           int64
 	// baselineBytes is the size of baselines by namespace, and baselineSum that of all.
@@ -100,17 +100,17 @@ func (t totals) subtract(gone Counts) {
 	}
 }
 
-// addIn is add, and also counts those of the alarm in a budget.
-func (t totals) addIn(budget, alarm string, n int64) {
+// addIn is add, and also counts those of the alarm in a tenant.
+func (t totals) addIn(tenant, alarm string, n int64) {
 	t.add(alarm, n)
-	of := inBudget(budget, alarm)
+	of := ofTenant(tenant, alarm)
 	if t[of] += n; t[of] == 0 {
 		delete(t, of)
 	}
 }
 
-// inBudget is the key of the number of an alarm in a budget. It is not that of an alarm or of a namespace.
-func inBudget(budget, alarm string) string { return budget + " " + alarm }
+// ofTenant is the key of the number of an alarm in a tenant. It is not that of an alarm or of a namespace.
+func ofTenant(tenant, alarm string) string { return tenant + " " + alarm }
 
 // Snapshot returns state and backlogs of the same moment, from memory. Read separately,
 // the position could be ahead of an entry that it covers.
@@ -148,17 +148,17 @@ func (m *memory) load(ctx context.Context, db *sql.DB) error {
 	err = errors.Join(
 		m.loadCounts(ctx, db),
 		count(ctx, db, `SELECT namespace, count(*) FROM parked GROUP BY namespace`, func(of string, n int64) { m.addParked(of, "", n, 0) }),
-		count(ctx, db, `SELECT budget, sum(bytes) FROM parked GROUP BY budget`, func(of string, n int64) { m.addParked("", of, 0, n) }),
+		count(ctx, db, `SELECT tenant, sum(bytes) FROM parked GROUP BY tenant`, func(of string, n int64) { m.addParked("", of, 0, n) }),
 		count(ctx, db, `SELECT receiver, count(*) FROM held GROUP BY receiver`, func(receiver string, n int64) { m.addHeld(receiver, n, 0) }),
 		count(ctx, db, `SELECT receiver, count(*) FROM held WHERE stream <> '' GROUP BY receiver`, func(receiver string, n int64) { m.addHeld(receiver, 0, n) }),
-		countIn(ctx, db, `SELECT budget, alarm, count(*) FROM open_group GROUP BY budget, alarm`, m.groups.addIn),
+		countIn(ctx, db, `SELECT tenant, alarm, count(*) FROM open_group GROUP BY tenant, alarm`, m.groups.addIn),
 		count(ctx, db, `SELECT namespace, sum(bytes) FROM baseline GROUP BY namespace`, m.addBaseline),
 		count(ctx, db, `SELECT namespace, sum(bytes) FROM lasting GROUP BY namespace`, m.addBaseline),
 		count(ctx, db, `SELECT namespace, count(*) FROM lasting GROUP BY namespace`, m.addLasting),
 		count(ctx, db, `SELECT receiver, `+sizeOfAttempt+` FROM attempt`, m.prepared.add),
-		count(ctx, db, `SELECT budget, sum(bytes) FROM open_group GROUP BY budget`, m.addState),
-		count(ctx, db, `SELECT budget, sum(bytes) FROM window GROUP BY budget`, m.addState),
-		countIn(ctx, db, `SELECT budget, alarm, count(*) FROM window GROUP BY budget, alarm`, m.windows.addIn))
+		count(ctx, db, `SELECT tenant, sum(bytes) FROM open_group GROUP BY tenant`, m.addState),
+		count(ctx, db, `SELECT tenant, sum(bytes) FROM window GROUP BY tenant`, m.addState),
+		countIn(ctx, db, `SELECT tenant, alarm, count(*) FROM window GROUP BY tenant, alarm`, m.windows.addIn))
 	if err != nil {
 		return err
 	}
@@ -222,18 +222,18 @@ func (s *Store) Groups(alarm string) int64 {
 	return s.memory.groups[alarm] + s.memory.windows[alarm]
 }
 
-// GroupsIn is Groups for those of an alarm that use the space of a budget.
-func (s *Store) GroupsIn(budget, alarm string) int64 { return s.Groups(inBudget(budget, alarm)) }
+// GroupsIn is Groups for those of an alarm that use the space of a tenant.
+func (s *Store) GroupsIn(tenant, alarm string) int64 { return s.Groups(ofTenant(tenant, alarm)) }
 
 // GroupsBeyond returns how many groups and windows of an alarm there are beyond a number in each
-// budget. It reads all counts.
+// tenant. It reads all counts.
 func (s *Store) GroupsBeyond(alarm string, number int64) (sum int64) {
 	s.memory.mu.RLock()
 	defer s.memory.mu.RUnlock()
 	counts := map[string]int64{}
 	for _, all := range []totals{s.memory.groups, s.memory.windows} {
 		for of, n := range all {
-			if strings.HasSuffix(of, inBudget("", alarm)) {
+			if strings.HasSuffix(of, ofTenant("", alarm)) {
 				counts[of] += n
 			}
 		}
@@ -244,11 +244,11 @@ func (s *Store) GroupsBeyond(alarm string, number int64) (sum int64) {
 	return sum
 }
 
-// addState adds bytes of groups and windows to a budget.
-func (m *memory) addState(budget string, bytes int64) {
+// addState adds bytes of groups and windows to a tenant.
+func (m *memory) addState(tenant string, bytes int64) {
 	m.stateSum += bytes
-	if m.stateBytes[budget] += bytes; m.stateBytes[budget] == 0 {
-		delete(m.stateBytes, budget)
+	if m.stateBytes[tenant] += bytes; m.stateBytes[tenant] == 0 {
+		delete(m.stateBytes, tenant)
 	}
 }
 

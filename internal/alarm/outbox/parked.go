@@ -18,8 +18,8 @@ type Parked struct {
 	// Object names what is unread, with at most some hundred bytes. Namespace is its
 	// namespace.
 	Object, Namespace string
-	// Budget names the space that the row uses.
-	Budget string
+	// Tenant names the space that the row uses.
+	Tenant string
 	// Position is the resourceVersion of the occurrence.
 	Position uint64
 	// Since is when it was parked, in microseconds since 1970.
@@ -38,7 +38,7 @@ const threeInAPage = 1_300
 // Bytes returns how many bytes the occurrence counts for, rounded up from what SQLite uses
 // for its rows and their indexes.
 func (p *Parked) Bytes() int64 {
-	size := len(p.Data) + len(p.Key) + len(p.Alarm) + len(p.Object) + len(p.Namespace) + len(p.Budget)
+	size := len(p.Data) + len(p.Key) + len(p.Alarm) + len(p.Object) + len(p.Namespace) + len(p.Tenant)
 	if size > threeInAPage {
 		size *= 2
 	}
@@ -56,10 +56,10 @@ const (
 	maxParkedBytes = 32 << 20
 )
 
-// ParkingSpace returns the bytes that parked occurrences of a budget use, and the bytes that
+// ParkingSpace returns the bytes that parked occurrences of a tenant use, and the bytes that
 // all parked ones leave free.
-func (s *Store) ParkingSpace(ctx context.Context, budget string) (used, free int64, err error) {
-	u, err := s.Usage(ctx, budget, "")
+func (s *Store) ParkingSpace(ctx context.Context, tenant string) (used, free int64, err error) {
+	u, err := s.Usage(ctx, tenant, "")
 	if err != nil {
 		return 0, 0, err
 	}
@@ -67,15 +67,15 @@ func (s *Store) ParkingSpace(ctx context.Context, budget string) (used, free int
 	if s.maxBytes > 0 {
 		limit = min(limit, s.maxBytes/parkedShare)
 	}
-	used, all := s.memory.parkedIn(budget)
+	used, all := s.memory.parkedIn(tenant)
 	return used, max(0, min(limit-all, u.Free)), nil
 }
 
-// parkedIn returns the bytes of parked occurrences, of a budget and of all.
-func (m *memory) parkedIn(budget string) (used, all int64) {
+// parkedIn returns the bytes of parked occurrences, of a tenant and of all.
+func (m *memory) parkedIn(tenant string) (used, all int64) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
-	return m.parkedBytes[budget], m.parkedSum
+	return m.parkedBytes[tenant], m.parkedSum
 }
 
 func (tx *tx) park(ctx context.Context, all []Parked) error {
@@ -102,19 +102,19 @@ func (tx *tx) insertParked(ctx context.Context, p *Parked) (id int64, err error)
 		return id, err
 	}
 	err = tx.row(ctx, `
-		INSERT INTO parked (key, alarm, object, namespace, budget, position, since, bytes, data) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id`,
-		p.Key, p.Alarm, p.Object, p.Namespace, p.Budget, p.Position, p.Since, p.Bytes(), p.Data).Scan(&id)
-	tx.after(func(m *memory) { m.addParked(p.Namespace, p.Budget, 1, p.Bytes()) })
+		INSERT INTO parked (key, alarm, object, namespace, tenant, position, since, bytes, data) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id`,
+		p.Key, p.Alarm, p.Object, p.Namespace, p.Tenant, p.Position, p.Since, p.Bytes(), p.Data).Scan(&id)
+	tx.after(func(m *memory) { m.addParked(p.Namespace, p.Tenant, 1, p.Bytes()) })
 	return id, err
 }
 
-// addParked counts parked occurrences, of a namespace and of a budget.
-func (m *memory) addParked(namespace, budget string, n, bytes int64) {
+// addParked counts parked occurrences, of a namespace and of a tenant.
+func (m *memory) addParked(namespace, tenant string, n, bytes int64) {
 	if m.parked[namespace] += n; m.parked[namespace] == 0 {
 		delete(m.parked, namespace)
 	}
-	if m.parkedBytes[budget] += bytes; m.parkedBytes[budget] == 0 {
-		delete(m.parkedBytes, budget)
+	if m.parkedBytes[tenant] += bytes; m.parkedBytes[tenant] == 0 {
+		delete(m.parkedBytes, tenant)
 	}
 	m.parkedSum += bytes
 }
@@ -160,11 +160,11 @@ func (s *Store) NextParked(ctx context.Context, namespace, after string) (object
 // were parked.
 func (s *Store) Parked(ctx context.Context, namespace, object string, limit int) (all []Parked, err error) {
 	rows, err := s.readers.QueryContext(ctx, `
-		SELECT id, key, alarm, budget, position, since, data FROM parked
+		SELECT id, key, alarm, tenant, position, since, data FROM parked
 		WHERE namespace = ? AND object = ? ORDER BY id LIMIT ?`, namespace, object, limit)
 	err = each(rows, err, func(rows *sql.Rows) error {
 		p := Parked{Object: object, Namespace: namespace}
-		err := rows.Scan(&p.ID, &p.Key, &p.Alarm, &p.Budget, &p.Position, &p.Since, &p.Data)
+		err := rows.Scan(&p.ID, &p.Key, &p.Alarm, &p.Tenant, &p.Position, &p.Since, &p.Data)
 		all = append(all, p)
 		return err
 	})
@@ -196,14 +196,14 @@ func (tx *tx) unpark(ctx context.Context, all []Parked) error {
 }
 
 func (tx *tx) deleteParked(ctx context.Context, id int64) error {
-	var namespace, budget string
+	var namespace, tenant string
 	var bytes int64
-	err := tx.row(ctx, `DELETE FROM parked WHERE id = ? RETURNING namespace, budget, bytes`, id).Scan(&namespace, &budget, &bytes)
+	err := tx.row(ctx, `DELETE FROM parked WHERE id = ? RETURNING namespace, tenant, bytes`, id).Scan(&namespace, &tenant, &bytes)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil
 	}
 	tx.freed = true
-	tx.after(func(m *memory) { m.addParked(namespace, budget, -1, -bytes) })
+	tx.after(func(m *memory) { m.addParked(namespace, tenant, -1, -bytes) })
 	return err
 }
 

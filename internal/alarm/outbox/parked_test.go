@@ -15,7 +15,7 @@ import (
 func parkedAt(position uint64, object string) Parked {
 	key := strconv.FormatUint(position, 10)
 	return Parked{
-		Key: "occurrence " + key, Alarm: "uid", Object: "shop/Pod/shop/" + object, Namespace: "shop", Budget: "Alarm/shop/",
+		Key: "occurrence " + key, Alarm: "uid", Object: "shop/Pod/shop/" + object, Namespace: "shop", Tenant: "Alarm/shop/",
 		Position: position, Receivers: map[string]string{"r": key}, Data: []byte("data"),
 	}
 }
@@ -155,9 +155,9 @@ func TestParkedOccurrencesFollowARestoreOfEtcd(t *testing.T) {
 	}
 }
 
-func usage(t *testing.T, s *Store, budget, receiver string) Usage {
+func usage(t *testing.T, s *Store, tenant, receiver string) Usage {
 	t.Helper()
-	u, err := s.Usage(t.Context(), budget, receiver)
+	u, err := s.Usage(t.Context(), tenant, receiver)
 	must(t, err)
 	return u
 }
@@ -212,7 +212,7 @@ func TestTheSpaceOfParkedOccurrencesIsCountedAcrossRestarts(t *testing.T) {
 		if used != want || free != all-want {
 			t.Errorf("%s: %d bytes are used, %d are free; want %d and %d", when, used, free, want, all-want)
 		}
-		if got := usage(t, s, "Alarm/shop/", "r"); got.Budget != want || got.Free > empty.Free-want || got.Receiver != 0 {
+		if got := usage(t, s, "Alarm/shop/", "r"); got.Tenant != want || got.Free > empty.Free-want || got.Receiver != 0 {
 			t.Errorf("%s: %+v is used, before it %+v", when, got, empty)
 		}
 		if diff := cmp.Diff([]string{"shop"}, s.ParkedNamespaces()); diff != "" {

@@ -90,7 +90,7 @@ func (s *Store) ReadUpTo(t time.Time) {
 // nothingParked is true for an end of a group if no occurrence that could be in the group is
 // parked.
 const nothingParked = `NOT EXISTS (
-	SELECT 1 FROM open_group g JOIN parked ON parked.budget = g.budget WHERE g.receiver = held.receiver AND g.id = held.group_id)`
+	SELECT 1 FROM open_group g JOIN parked ON parked.tenant = g.tenant WHERE g.receiver = held.receiver AND g.id = held.group_id)`
 
 const selectNextDue = `
 	SELECT release_at FROM held WHERE entry IS NULL AND release_at > 0 AND (NOT ends OR release_at <= ?1 AND ` + nothingParked + `) ORDER BY release_at LIMIT 1`

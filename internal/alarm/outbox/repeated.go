@@ -19,7 +19,7 @@ func repeatedBytes(receiver string, data []byte) int64 {
 }
 
 // remember keeps the last message of a group that is open for a receiver, to be sent again.
-// Without data, it removes the message. If the budget has no space, an earlier message stays.
+// Without data, it removes the message. If the tenant has no space, an earlier message stays.
 func (tx *tx) remember(ctx context.Context, receiver, id string, data []byte, sent time.Time) error {
 	g, known, err := tx.group(ctx, receiver, id)
 	if !known || err != nil || len(data) == 0 && g.repeated == 0 {
@@ -27,10 +27,10 @@ func (tx *tx) remember(ctx context.Context, receiver, id string, data []byte, se
 	}
 	size := repeatedBytes(receiver, data)
 	added := size - g.repeated
-	if !tx.hasStateSpace(g.budget, added, leftByRepeated) {
+	if !tx.hasStateSpace(g.tenant, added, leftByRepeated) {
 		return nil
 	}
-	tx.addState(g.budget, added)
+	tx.addState(g.tenant, added)
 	_, err = tx.exec(ctx, `UPDATE open_group SET repeated = ?, bytes = bytes + ? WHERE receiver = ? AND id = ?`, size, added, receiver, id)
 	if err != nil {
 		return err

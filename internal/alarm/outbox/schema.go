@@ -8,7 +8,7 @@ import (
 
 // firstVersion is the version of schema. Files of the versions before it were written before
 // the first release.
-const firstVersion = 24
+const firstVersion = 25
 
 // migrations contains the scripts that change a file of a former release. Script i migrates
 // version firstVersion+i to the next one. Until the first release, edit schema and increase
@@ -88,7 +88,7 @@ CREATE TABLE window (
 	alarm  TEXT NOT NULL,
 	until  INTEGER NOT NULL,
 	state  BLOB NOT NULL,
-	budget TEXT NOT NULL DEFAULT '',
+	tenant TEXT NOT NULL DEFAULT '',
 	bytes  INTEGER NOT NULL DEFAULT 0
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX window_by_end ON window (until);
@@ -114,14 +114,14 @@ CREATE INDEX entry_by_age ON entry (receiver, id, subject) WHERE aside = 0;
 CREATE INDEX entry_by_position ON entry (receiver, position, group_id) WHERE aside = 0;
 CREATE INDEX entry_aside ON entry (receiver, subject, id, position, key, group_id) WHERE aside = 1;
 
--- The bytes that wait for a budget (receiver is empty), and for a receiver within it. The first
--- row is the sum of all budgets.
+-- The bytes that wait for a tenant (receiver is empty), and for a receiver within it. The first
+-- row is the sum of all tenants.
 CREATE TABLE account (
 	id       INTEGER PRIMARY KEY,
-	budget   TEXT NOT NULL,
+	tenant   TEXT NOT NULL,
 	receiver TEXT NOT NULL,
 	bytes    INTEGER NOT NULL,
-	UNIQUE (budget, receiver)
+	UNIQUE (tenant, receiver)
 ) STRICT;
 CREATE INDEX account_unused ON account (id) WHERE bytes = 0;
 INSERT INTO account VALUES (1, '*', '*', 0);
@@ -189,7 +189,7 @@ CREATE TABLE open_group (
 	resolved     INTEGER NOT NULL,
 	first        INTEGER NOT NULL,
 	reference    TEXT NOT NULL,
-	budget       TEXT NOT NULL DEFAULT '',
+	tenant       TEXT NOT NULL DEFAULT '',
 	bytes        INTEGER NOT NULL DEFAULT 0,
 	ending       TEXT NOT NULL DEFAULT '', -- the key of the end that waits in held
 	repeated     INTEGER NOT NULL DEFAULT 0, -- the bytes of its row in that table; bytes includes them
@@ -283,7 +283,7 @@ CREATE TABLE parked (
 	alarm     TEXT NOT NULL,
 	object    TEXT NOT NULL,
 	namespace TEXT NOT NULL,
-	budget    TEXT NOT NULL,
+	tenant    TEXT NOT NULL,
 	position  INTEGER NOT NULL,
 	since     INTEGER NOT NULL,
 	bytes     INTEGER NOT NULL,
@@ -291,7 +291,7 @@ CREATE TABLE parked (
 ) STRICT;
 CREATE INDEX parked_by_object ON parked (namespace, object, id);
 CREATE INDEX parked_by_alarm ON parked (object, alarm);
-CREATE INDEX parked_by_budget ON parked (budget);
+CREATE INDEX parked_by_tenant ON parked (tenant);
 CREATE TRIGGER parked_deleted AFTER DELETE ON parked BEGIN
 	DELETE FROM awaited WHERE parked = OLD.id;
 END;

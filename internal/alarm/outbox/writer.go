@@ -170,20 +170,20 @@ type tx struct {
 	baselineSum   int64
 }
 
-// addState adds bytes of groups to a budget.
-func (tx *tx) addState(budget string, bytes int64) {
+// addState adds bytes of groups to a tenant.
+func (tx *tx) addState(tenant string, bytes int64) {
 	if tx.stateBytes == nil {
 		tx.stateBytes = map[string]int64{}
 	}
-	tx.stateBytes[budget] += bytes
-	tx.after(func(m *memory) { m.addState(budget, bytes) })
+	tx.stateBytes[tenant] += bytes
+	tx.after(func(m *memory) { m.addState(tenant, bytes) })
 }
 
-// hasStateSpace reports whether the budget has space for more bytes of open groups. One part
+// hasStateSpace reports whether the tenant has space for more bytes of open groups. One part
 // in so many of the space stays free.
-func (tx *tx) hasStateSpace(budget string, more, leave int64) bool {
-	used, limit := tx.memory.stateUsage(budget, tx.maxPages*pageSize)
-	return more <= 0 || used+tx.stateBytes[budget]+more <= limit-limit/leave
+func (tx *tx) hasStateSpace(tenant string, more, leave int64) bool {
+	used, limit := tx.memory.stateUsage(tenant, tx.maxPages*pageSize)
+	return more <= 0 || used+tx.stateBytes[tenant]+more <= limit-limit/leave
 }
 
 func (tx *tx) run(ctx context.Context, requests []*request) error {

@@ -82,12 +82,12 @@ func (p *Pipeline) notices(ctx context.Context, a *match.Alarm, ack *match.Ackno
 		return nil, err
 	}
 	// A ClusterAlarm's notices use the space of cluster-scoped objects.
-	budget := budgetOf(a.ID, &alarm.Occurrence{})
+	tenant := spaceOf(a.ID, &alarm.Occurrence{})
 	now := p.Clock.Now()
 	var sent, silent []outbox.Entry
 	for _, r := range p.matcher.recipients(a.AllReceivers()) {
 		e := outbox.Entry{
-			Receiver: r.ID, Alarm: a.ID.String(), Budget: budget, Key: alarm.AcknowledgementKey(r.key, ack.Group, ack.Token), CreatedAt: now,
+			Receiver: r.ID, Alarm: a.ID.String(), Tenant: tenant, Key: alarm.AcknowledgementKey(r.key, ack.Group, ack.Token), CreatedAt: now,
 			Member: &outbox.Membership{Group: ack.Group, Event: group.Event{Kind: group.Notice, At: now, Acknowledgement: acknowledgement(ack)}},
 		}
 		if ack.Announced || !r.Acknowledges {
@@ -97,7 +97,7 @@ func (p *Pipeline) notices(ctx context.Context, a *match.Alarm, ack *match.Ackno
 		e.Payload = payload
 		sent = append(sent, e)
 	}
-	sent, refused, err := newBudgets(p.Outbox.Usage).admit(ctx, sent)
+	sent, refused, err := newSpace(p.Outbox.Usage).admit(ctx, sent)
 	silent = append(silent, refused...)
 	for i := range silent {
 		silent[i].Member.Event.Message = group.Suppressed

@@ -214,7 +214,7 @@ func TestWaitingOccurrencesOfOneTenantDisplaceNoOthers(t *testing.T) {
 		}
 		if key := fmt.Sprint("k", i+1); i%2 == 0 {
 			batch.Parked = append(batch.Parked, outbox.Parked{
-				Key: key, Alarm: "uid", Object: "some", Namespace: "some", Budget: "Alarm/some/", Position: i + 1, Receivers: map[string]string{receiver: key}, Data: []byte("{}"),
+				Key: key, Alarm: "uid", Object: "some", Namespace: "some", Tenant: "Alarm/some/", Position: i + 1, Receivers: map[string]string{receiver: key}, Data: []byte("{}"),
 			})
 		} else {
 			batch.Entries = append(batch.Entries, outbox.Entry{

@@ -85,7 +85,7 @@ func (p *Pipeline) endOfDeleted(g *outbox.UnresolvedGroup, alarmUID, cluster str
 	}
 	payload, err := message.Encode(message.Part{Message: m})
 	return outbox.Entry{
-		Receiver: g.Receiver, Alarm: g.Alarm, Budget: g.Budget, Key: outbox.EndKey(g.Receiver + " " + g.ID + " " + g.Since.String()), CreatedAt: now, Payload: payload,
+		Receiver: g.Receiver, Alarm: g.Alarm, Tenant: g.Tenant, Key: outbox.EndKey(g.Receiver + " " + g.ID + " " + g.Since.String()), CreatedAt: now, Payload: payload,
 		Member: &outbox.Membership{
 			Group: g.ID, AlarmUID: alarmUID, By: by, Name: g.Name, Event: group.Event{Kind: group.OnlyResolution, At: now.Truncate(time.Second)},
 		},

@@ -34,10 +34,10 @@ type evaluation struct {
 	// spec.group.by that the object does not have.
 	by    []alarm.GroupValue
 	lacks string
-	// budget names the space of the entries and of the state. stateless: the outbox has no
+	// tenant names the space of the entries and of the state. stateless: the outbox has no
 	// space for the state. The occurrence is then in no group, and the threshold counts only
 	// occurrences of the same batch.
-	budget    string
+	tenant    string
 	stateless bool
 	// suppressed says why the occurrence is not sent; empty if it is.
 	suppressed Suppression

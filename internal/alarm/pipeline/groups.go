@@ -26,7 +26,7 @@ const (
 	maxGroupsOfNamespace = 20_000
 )
 
-// sharedGroupsPart divides the space for the state of a budget. Separate groups leave a
+// sharedGroupsPart divides the space for the state of a tenant. Separate groups leave a
 // quarter of it to shared groups, and to thresholds without groups.
 const sharedGroupsPart = 4
 
@@ -36,8 +36,8 @@ const sharedGroupsPart = 4
 type groupLimiter struct {
 	outbox *outbox.Store
 	// open caches which groups of the batch are open, or new and within the limits, by
-	// budget and ID. opened counts the new rows, by alarm, by budget and alarm, and by namespace, and bytes their
-	// size, by budget.
+	// tenant and ID. opened counts the new rows, by alarm, by tenant and alarm, and by namespace, and bytes their
+	// size, by tenant.
 	// Those that a label chooses are part of the key. holders are the receivers of such
 	// groups, by ID.
 	open    map[[3]string]bool
@@ -81,7 +81,7 @@ func (g *groupLimiter) limit(ctx context.Context, e *evaluation) error {
 // canOpen reports whether all rows of the group of an evaluation exist, or can be stored.
 func (g *groupLimiter) canOpen(ctx context.Context, e *evaluation) (bool, error) {
 	id := alarm.GroupKey(e.alarm.UID, e.by...)
-	key := [3]string{e.budget, id, e.chosen()}
+	key := [3]string{e.tenant, id, e.chosen()}
 	if open, cached := g.open[key]; cached {
 		return open, nil
 	}
@@ -93,7 +93,7 @@ func (g *groupLimiter) canOpen(ctx context.Context, e *evaluation) (bool, error)
 	size := missingBytes(e, stored)
 	open := g.hasSpace(e, size) && (known || g.tryOpen(e))
 	if open {
-		g.bytes[e.budget] += size
+		g.bytes[e.tenant] += size
 		for i := range e.recipients {
 			g.holders[id] = append(g.holders[id], e.recipients[i].ID)
 		}
@@ -105,7 +105,7 @@ func (g *groupLimiter) canOpen(ctx context.Context, e *evaluation) (bool, error)
 // isOpen reports whether an evaluation can resolve its group for a receiver.
 func (g *groupLimiter) isOpen(ctx context.Context, e *evaluation) (bool, error) {
 	id := alarm.GroupKey(e.alarm.UID, e.by...)
-	if g.open[[3]string{e.budget, id, e.chosen()}] || e.route != nil && len(g.holders[id]) > 0 {
+	if g.open[[3]string{e.tenant, id, e.chosen()}] || e.route != nil && len(g.holders[id]) > 0 {
 		return true, nil
 	}
 	stored, err := g.outbox.OpenGroup(ctx, id)
@@ -116,7 +116,7 @@ func (g *groupLimiter) isOpen(ctx context.Context, e *evaluation) (bool, error) 
 func missingBytes(e *evaluation, stored outbox.OpenGroup) (size int64) {
 	alarmKey := e.alarm.ID.String()
 	if threshold := e.alarm.Threshold(); threshold != nil {
-		size += max(0, outbox.WindowBytes(alarmKey, e.budget, threshold.MaxBytes())-stored.Window)
+		size += max(0, outbox.WindowBytes(alarmKey, e.tenant, threshold.MaxBytes())-stored.Window)
 	}
 	if e.alarm.Grouping() == nil {
 		return size
@@ -124,19 +124,19 @@ func missingBytes(e *evaluation, stored outbox.OpenGroup) (size int64) {
 	for i := range e.recipients {
 		id := e.recipients[i].ID
 		if !slices.Contains(stored.Receivers, id) {
-			size += outbox.GroupBytes(id, alarmKey, e.budget, groupName(e.by))
+			size += outbox.GroupBytes(id, alarmKey, e.tenant, groupName(e.by))
 		}
 	}
 	return size
 }
 
-// hasSpace reports whether the budget has space for rows of this size.
+// hasSpace reports whether the tenant has space for rows of this size.
 func (g *groupLimiter) hasSpace(e *evaluation, size int64) bool {
-	used, limit := g.outbox.StateUsage(e.budget)
+	used, limit := g.outbox.StateUsage(e.tenant)
 	if len(e.by) > 0 {
 		limit -= limit / sharedGroupsPart
 	}
-	return size == 0 || used+g.bytes[e.budget]+size <= limit
+	return size == 0 || used+g.bytes[e.tenant]+size <= limit
 }
 
 // tryOpen opens one more group of the alarm, and reports whether the limits allow it.
@@ -148,9 +148,9 @@ func (g *groupLimiter) tryOpen(e *evaluation) bool {
 	if a.Threshold() != nil && a.Grouping() != nil && len(e.recipients) > 0 {
 		rows++ // the window
 	}
-	ofEvents := e.budget + " " + alarmKey
+	ofEvents := e.tenant + " " + alarmKey
 	counted := g.outbox.Groups(alarmKey) + g.opened[alarmKey]
-	if counted >= maxGroupsOfAlarm*rows && g.outbox.GroupsIn(e.budget, alarmKey)+g.opened[ofEvents] < halfOfGroups*rows {
+	if counted >= maxGroupsOfAlarm*rows && g.outbox.GroupsIn(e.tenant, alarmKey)+g.opened[ofEvents] < halfOfGroups*rows {
 		counted -= g.excessOf(alarmKey, halfOfGroups*rows)
 	}
 	if counted >= maxGroupsOfAlarm*rows {

@@ -261,7 +261,7 @@ func TestMessagesToRepeatLeaveSpaceForGroupsAndThresholds(t *testing.T) {
 				f.position++
 				id := fmt.Sprint("open-", f.position)
 				served = append(served, outbox.Entry{
-					Receiver: "r", Alarm: "Alarm/shop/open", Budget: "Alarm/shop/", Key: id, Position: f.position, Count: 1, Payload: payload,
+					Receiver: "r", Alarm: "Alarm/shop/open", Tenant: "Alarm/shop/", Key: id, Position: f.position, Count: 1, Payload: payload,
 					Member: &outbox.Membership{Group: id, Event: group.Event{Message: group.Sent, At: f.clock.Now()}, Repeats: true},
 				})
 			}

@@ -91,7 +91,7 @@ func (m *matcher) decide(ctx context.Context, store *outbox.Store, b source.Batc
 func (m *matcher) newDecision(store *outbox.Store, handled outbox.DeliveredOffsets, evaluations [][]evaluation) *decision {
 	return &decision{
 		evaluations: evaluations, suppressor: m.newSuppressor(store),
-		entries: newEntryBuilder(handled, newBudgets(store.Usage)),
+		entries: newEntryBuilder(handled, newSpace(store.Usage)),
 	}
 }
 
@@ -245,17 +245,17 @@ func (p *Pipeline) reportEvaluation(e *evaluation, occurrences int64) {
 // entryBuilder builds the outbox entries of a batch.
 type entryBuilder struct {
 	handled outbox.DeliveredOffsets
-	budgets *budgets
+	space   *space
 
 	entries []outbox.Entry
 	// queued counts the new occurrences for each receiver. overflow counts those that the
-	// budgets exclude, for each receiver and alarm.
+	// space excludes, for each receiver and alarm.
 	queued   map[string]int64
 	overflow map[string]outbox.Counts
 }
 
-func newEntryBuilder(handled outbox.DeliveredOffsets, b *budgets) *entryBuilder {
-	return &entryBuilder{handled: handled, budgets: b, queued: map[string]int64{}, overflow: map[string]outbox.Counts{}}
+func newEntryBuilder(handled outbox.DeliveredOffsets, b *space) *entryBuilder {
+	return &entryBuilder{handled: handled, space: b, queued: map[string]int64{}, overflow: map[string]outbox.Counts{}}
 }
 
 // addAll adds the entries for all evaluations of a batch.
@@ -325,7 +325,7 @@ func (b *entryBuilder) addSuppressed(occ *alarm.Occurrence, e *evaluation) error
 // entryFor returns the entry for a receiver, without its payload.
 func (b *entryBuilder) entryFor(r *recipient, occ *alarm.Occurrence, e *evaluation) (outbox.Entry, error) {
 	entry := outbox.Entry{
-		Receiver: r.ID, Alarm: e.alarm.ID.String(), Budget: budgetOf(e.alarm.ID, occ), Key: r.entryKey(e.alarm.UID, occ),
+		Receiver: r.ID, Alarm: e.alarm.ID.String(), Tenant: spaceOf(e.alarm.ID, occ), Key: r.entryKey(e.alarm.UID, occ),
 		Subject: occ.Event.Subject(), Position: occ.Position, Count: occ.Increase,
 	}
 	if e.resolves || r.onlyEnd {
@@ -378,9 +378,9 @@ func endOf(last outbox.Entry) (end outbox.Entry, quiet bool) {
 	return last, true
 }
 
-// store adds the entries for which the budgets have space. The others are dropped.
+// store adds the entries for which there is space. The others are dropped.
 func (b *entryBuilder) store(ctx context.Context, entries []outbox.Entry, handled *outbox.DeliveredOffsets) error {
-	admitted, refused, err := b.budgets.admit(ctx, entries)
+	admitted, refused, err := b.space.admit(ctx, entries)
 	for i := range admitted {
 		e := &admitted[i]
 		if e.Position > handled.Default {

@@ -44,8 +44,8 @@ func objectOf(event *alarm.Event) string {
 	return strings.Join([]string{event.Namespace, ref.Kind, ref.Namespace, ref.Name}, "/")
 }
 
-// parkingShare divides the space for parked occurrences that is free: one budget can use an
-// eighth of it. The free space shrinks with each budget that is used.
+// parkingShare divides the space for parked occurrences that is free: one tenant can use an
+// eighth of it. The free space shrinks with each tenant that is used.
 const parkingShare = 8
 
 // parking decides which occurrences of a batch wait, because an object cannot be read. It is
@@ -57,7 +57,7 @@ type parking struct {
 
 	rows []outbox.Parked
 	// waits are the alarms and objects for which an occurrence of the batch is parked. used
-	// are the bytes of the batch by budget, and total is their sum.
+	// are the bytes of the batch by tenant, and total is their sum.
 	waits map[[2]string]bool
 	used  map[string]int64
 	total int64
@@ -109,7 +109,7 @@ func (p *parking) park(ctx context.Context, occ *alarm.Occurrence, e *evaluation
 	}
 	row := outbox.Parked{
 		Key: alarm.Key("", e.alarm.UID, occ), Alarm: e.alarm.UID, Object: objectOf(&occ.Event), Namespace: occ.Event.Namespace,
-		Budget: budgetOf(e.alarm.ID, occ), Position: occ.Position, Since: p.now.UnixMicro(), Receivers: map[string]string{}, Data: data,
+		Tenant: spaceOf(e.alarm.ID, occ), Position: occ.Position, Since: p.now.UnixMicro(), Receivers: map[string]string{}, Data: data,
 	}
 	for i := range e.recipients {
 		r := &e.recipients[i]
@@ -120,7 +120,7 @@ func (p *parking) park(ctx context.Context, occ *alarm.Occurrence, e *evaluation
 	if fits, err := p.fits(ctx, &row); !fits {
 		return err
 	}
-	p.used[row.Budget] += row.Bytes()
+	p.used[row.Tenant] += row.Bytes()
 	p.total += row.Bytes()
 	p.waits[[2]string{row.Alarm, row.Object}] = true
 	p.rows = append(p.rows, row)
@@ -129,8 +129,8 @@ func (p *parking) park(ctx context.Context, occ *alarm.Occurrence, e *evaluation
 }
 
 func (p *parking) fits(ctx context.Context, row *outbox.Parked) (bool, error) {
-	used, free, err := p.store.ParkingSpace(ctx, row.Budget)
-	return err == nil && used+p.used[row.Budget]+row.Bytes() <= (free-p.total)/parkingShare, err
+	used, free, err := p.store.ParkingSpace(ctx, row.Tenant)
+	return err == nil && used+p.used[row.Tenant]+row.Bytes() <= (free-p.total)/parkingShare, err
 }
 
 const (
@@ -306,7 +306,7 @@ func (s meters) charge(m *matcher) {
 }
 
 // evaluateAgain returns the evaluation of one alarm, or none if it does not match. If the
-// alarms are over their budget, the evaluation can be wrong.
+// alarms are over their tenant, the evaluation can be wrong.
 func (m *matcher) evaluateAgain(ctx context.Context, a *match.Alarm, occ *alarm.Occurrence, meters meters) (evaluations []evaluation, overBudget bool) {
 	index, meter := match.NewIndex([]*match.Alarm{a}), meters.ofAlarms.meter
 	var candidates []match.Candidate
@@ -351,7 +351,7 @@ func (p *Pipeline) concludeParked(ctx context.Context, r *retried) error {
 	defer done()
 	handled := r.handled()
 	d := p.matcher.newDecision(p.Outbox, handled, r.evaluations)
-	d.entries.budgets = newBudgets(usageWithout(p.Outbox, r.rows))
+	d.entries.space = newSpace(usageWithout(p.Outbox, r.rows))
 	d.change.Unparked = r.rows
 	if err := d.conclude(ctx, r.occurrences, p.Clock.Now()); err != nil {
 		return err
@@ -370,13 +370,13 @@ func (p *Pipeline) concludeParked(ctx context.Context, r *retried) error {
 }
 
 // usageWithout returns the use of the outbox after parked occurrences are removed.
-func usageWithout(store *outbox.Store, rows []outbox.Parked) func(ctx context.Context, budget, receiver string) (outbox.Usage, error) {
-	return func(ctx context.Context, budget, receiver string) (outbox.Usage, error) {
-		u, err := store.Usage(ctx, budget, receiver)
+func usageWithout(store *outbox.Store, rows []outbox.Parked) func(ctx context.Context, tenant, receiver string) (outbox.Usage, error) {
+	return func(ctx context.Context, tenant, receiver string) (outbox.Usage, error) {
+		u, err := store.Usage(ctx, tenant, receiver)
 		for i := range rows {
 			u.Free += rows[i].Bytes()
-			if rows[i].Budget == budget {
-				u.Budget -= rows[i].Bytes()
+			if rows[i].Tenant == tenant {
+				u.Tenant -= rows[i].Bytes()
 			}
 		}
 		return u, err

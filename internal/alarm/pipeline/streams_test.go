@@ -18,7 +18,7 @@ func changesOf(receiver string, from uint64, n int) (all []outbox.Entry) {
 	for i := range uint64(n) {
 		all = append(all, outbox.Entry{
 			Receiver: receiver, Alarm: "Alarm/shop/some", Key: fmt.Sprint("k", from+i), Position: from + i, Count: 1,
-			CreatedAt: time.Unix(1_800_000_000, 0), Budget: "Alarm/shop/",
+			CreatedAt: time.Unix(1_800_000_000, 0), Tenant: "Alarm/shop/",
 		})
 	}
 	return all

@@ -29,7 +29,7 @@ type thresholdWindow struct {
 	alarm     kube.Key
 	threshold *match.Threshold
 	state     match.SlidingWindow
-	budget    string
+	tenant    string
 	// stored: the outbox has space for the window.
 	stored bool
 }
@@ -61,7 +61,7 @@ func (s *suppressor) mark(ctx context.Context, occurrences []alarm.Occurrence, e
 // always sent, and otherwise it does not match.
 func (s *suppressor) check(ctx context.Context, occ *alarm.Occurrence, e *evaluation) (Suppression, error) {
 	a := e.alarm
-	e.budget = budgetOf(a.ID, occ)
+	e.tenant = spaceOf(a.ID, occ)
 	if e.resolves {
 		open, err := s.groups.isOpen(ctx, e)
 		if !open {
@@ -104,7 +104,7 @@ func (s *suppressor) window(ctx context.Context, e *evaluation) (*thresholdWindo
 	if err != nil {
 		return nil, err
 	}
-	w := &thresholdWindow{alarm: a.ID, threshold: a.Threshold(), budget: e.budget, stored: !e.stateless}
+	w := &thresholdWindow{alarm: a.ID, threshold: a.Threshold(), tenant: e.tenant, stored: !e.stateless}
 	if w.state.UnmarshalBinary(state) != nil {
 		// An error here would stop all alarms, so an invalid state counts as empty.
 		w.state = match.SlidingWindow{}
@@ -125,7 +125,7 @@ func (s *suppressor) changed() ([]outbox.Window, error) {
 			return nil, err
 		}
 		changed = append(changed, outbox.Window{
-			ID: id, Alarm: w.alarm.String(), Budget: w.budget, Until: w.threshold.Expiry(w.state),
+			ID: id, Alarm: w.alarm.String(), Tenant: w.tenant, Until: w.threshold.Expiry(w.state),
 			State: state, MaxState: w.threshold.MaxBytes(),
 		})
 	}

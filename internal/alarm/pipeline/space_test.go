@@ -15,36 +15,36 @@ import (
 	"github.com/bongsu-io/bongsu/internal/kube"
 )
 
-// unlimited returns budgets of an outbox without a limit.
-func unlimited() *budgets {
-	return newBudgets(func(context.Context, string, string) (outbox.Usage, error) {
+// unlimited returns the space of an outbox without a limit.
+func unlimited() *space {
+	return newSpace(func(context.Context, string, string) (outbox.Usage, error) {
 		return outbox.Usage{Free: math.MaxInt64 / 2}, nil
 	})
 }
 
-// space is an outbox that only knows how much is used.
-type space struct {
+// fakeSpace is an outbox that only knows how much is used.
+type fakeSpace struct {
 	free    int64
-	used    map[string]int64 // by budget
+	used    map[string]int64 // by tenant
 	waiting map[[2]string]int64
 }
 
-func newSpace(free int64) *space {
-	return &space{free: free, used: map[string]int64{}, waiting: map[[2]string]int64{}}
+func newFakeSpace(free int64) *fakeSpace {
+	return &fakeSpace{free: free, used: map[string]int64{}, waiting: map[[2]string]int64{}}
 }
 
 // add handles batches of one occurrence until one is dropped for all receivers, or the
 // limit is reached. It returns how many were stored for each receiver.
-func (s *space) add(t *testing.T, limit int, budget string, receivers ...string) map[string]int {
+func (s *fakeSpace) add(t *testing.T, limit int, tenant string, receivers ...string) map[string]int {
 	t.Helper()
 	stored := map[string]int{}
 	for range limit {
-		b := newBudgets(func(_ context.Context, budget, receiver string) (outbox.Usage, error) {
-			return outbox.Usage{Free: s.free, Budget: s.used[budget], Receiver: s.waiting[[2]string{budget, receiver}]}, nil
+		b := newSpace(func(_ context.Context, tenant, receiver string) (outbox.Usage, error) {
+			return outbox.Usage{Free: s.free, Tenant: s.used[tenant], Receiver: s.waiting[[2]string{tenant, receiver}]}, nil
 		})
 		var entries []outbox.Entry
 		for _, receiver := range receivers {
-			entries = append(entries, outbox.Entry{Receiver: receiver, Budget: budget, Payload: make([]byte, 20<<10)})
+			entries = append(entries, outbox.Entry{Receiver: receiver, Tenant: tenant, Payload: make([]byte, 20<<10)})
 		}
 		size := outbox.ContentBytes(entries)
 		admitted, refused, err := b.admit(t.Context(), entries)
@@ -55,9 +55,9 @@ func (s *space) add(t *testing.T, limit int, budget string, receivers ...string)
 		if len(admitted) == 0 {
 			break
 		}
-		s.free, s.used[budget] = s.free-size, s.used[budget]+size
+		s.free, s.used[tenant] = s.free-size, s.used[tenant]+size
 		for _, e := range admitted {
-			s.waiting[[2]string{budget, e.Receiver}] += size
+			s.waiting[[2]string{tenant, e.Receiver}] += size
 			stored[e.Receiver]++
 		}
 	}
@@ -68,7 +68,7 @@ func (s *space) add(t *testing.T, limit int, budget string, receivers ...string)
 }
 
 func TestAReceiverThatAcceptsNothingLeavesSpaceInItsBudget(t *testing.T) {
-	s := newSpace(256 << 20)
+	s := newFakeSpace(256 << 20)
 	dead := s.add(t, 100_000, "Alarm/shop/", "dead")["dead"]
 	if dead < 300 {
 		t.Errorf("only %d messages of 20 KiB wait for one receiver", dead)
@@ -79,7 +79,7 @@ func TestAReceiverThatAcceptsNothingLeavesSpaceInItsBudget(t *testing.T) {
 }
 
 func TestManyFullBudgetsLeaveSpaceForAnother(t *testing.T) {
-	s := newSpace(256 << 20)
+	s := newFakeSpace(256 << 20)
 	for i := range 40 {
 		for r := range 16 {
 			s.add(t, 100_000, fmt.Sprintf("Alarm/tenant-%d/", i), fmt.Sprint("dead-", r))
@@ -91,7 +91,7 @@ func TestManyFullBudgetsLeaveSpaceForAnother(t *testing.T) {
 }
 
 func TestOneBatchCountsItsOwnEntries(t *testing.T) {
-	b := newEntryBuilder(outbox.DeliveredOffsets{}, newBudgets(func(context.Context, string, string) (outbox.Usage, error) {
+	b := newEntryBuilder(outbox.DeliveredOffsets{}, newSpace(func(context.Context, string, string) (outbox.Usage, error) {
 		return outbox.Usage{Free: 256 << 10}, nil
 	}))
 	id := kube.Key{Kind: alarm.KindAlarm, Namespace: "shop", Name: "web"}
@@ -124,7 +124,7 @@ func TestBudgetsAreThoseOfTenants(t *testing.T) {
 		"an Event of a Pod in default":             {ofCluster, "default", "default", "ClusterAlarm/default/"},
 	} {
 		occ := &alarm.Occurrence{Event: alarm.Event{Namespace: tc.stored, Regarding: alarm.Reference{Namespace: tc.regarding}}}
-		if got := budgetOf(tc.id, occ); got != tc.want {
+		if got := spaceOf(tc.id, occ); got != tc.want {
 			t.Errorf("%s: %q, want %q", name, got, tc.want)
 		}
 	}

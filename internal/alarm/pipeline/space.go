@@ -10,19 +10,19 @@ import (
 	"github.com/bongsu-io/bongsu/internal/kube"
 )
 
-// budgetShare divides the free space: one budget can use a sixteenth of it. The free space
-// shrinks with every budget that is used, so that each can take less than the one before it.
+// tenantShare divides the free space: one tenant can use a sixteenth of it. The free space
+// shrinks with every tenant that is used, so that each can take less than the one before it.
 // Many together leave space for others: 50 full ones leave a twentieth.
-const budgetShare = 16
+const tenantShare = 16
 
 const overflowText = "messages are dropped, because those that wait use up their share of the outbox: " +
 	"correct receivers that accept nothing, or match fewer Events"
 
-// budgetOf returns the budget of an alarm's messages. The Alarms of a namespace share one.
+// spaceOf returns the tenant of an alarm's messages. The Alarms of a namespace share one.
 // ClusterAlarms have one for each namespace that contains Events, because its tenant can
 // write them. Events of cluster-scoped objects are in the namespace default and have a
-// budget of their own.
-func budgetOf(id kube.Key, occ *alarm.Occurrence) string {
+// tenant of their own.
+func spaceOf(id kube.Key, occ *alarm.Occurrence) string {
 	namespace := id.Namespace
 	if id.Kind == alarm.KindClusterAlarm {
 		namespace = occ.Event.Namespace
@@ -33,10 +33,10 @@ func budgetOf(id kube.Key, occ *alarm.Occurrence) string {
 	return id.Kind + "/" + namespace + "/"
 }
 
-// budgets decides whether the outbox has space for the entries of one batch. It is not safe
+// space decides whether the outbox has space for the entries of one batch. It is not safe
 // for concurrent use.
-type budgets struct {
-	usage func(ctx context.Context, budget, receiver string) (outbox.Usage, error)
+type space struct {
+	usage func(ctx context.Context, tenant, receiver string) (outbox.Usage, error)
 
 	// free, used and byReceiver include the entries that were admitted. free is negative
 	// before it is known.
@@ -45,27 +45,27 @@ type budgets struct {
 	byReceiver map[[2]string]int64
 }
 
-func newBudgets(usage func(ctx context.Context, budget, receiver string) (outbox.Usage, error)) *budgets {
-	return &budgets{usage: usage, free: -1, used: map[string]int64{}, byReceiver: map[[2]string]int64{}}
+func newSpace(usage func(ctx context.Context, tenant, receiver string) (outbox.Usage, error)) *space {
+	return &space{usage: usage, free: -1, used: map[string]int64{}, byReceiver: map[[2]string]int64{}}
 }
 
 // admit divides entries with the same content into those that can be stored and those that
-// must be dropped. A budget can use a sixteenth of the free space, and a receiver what its
-// budget leaves of that.
-func (b *budgets) admit(ctx context.Context, entries []outbox.Entry) (admitted, refused []outbox.Entry, err error) {
+// must be dropped. A tenant can use a sixteenth of the free space, and a receiver what its
+// tenant leaves of that.
+func (b *space) admit(ctx context.Context, entries []outbox.Entry) (admitted, refused []outbox.Entry, err error) {
 	if len(entries) == 0 {
 		return nil, nil, nil
 	}
-	budget, size := entries[0].Budget, outbox.ContentBytes(entries)
+	tenant, size := entries[0].Tenant, outbox.ContentBytes(entries)
 	for i := range entries {
 		e := &entries[i]
-		if used, ok := b.used[budget]; ok && used+size > b.free/budgetShare {
+		if used, ok := b.used[tenant]; ok && used+size > b.free/tenantShare {
 			return admitted, append(refused, entries[i:]...), nil // without a read for each receiver
 		}
-		if err := b.load(ctx, budget, e.Receiver); err != nil {
+		if err := b.load(ctx, tenant, e.Receiver); err != nil {
 			return nil, nil, err
 		}
-		if b.fits(budget, e.Receiver, size) {
+		if b.fits(tenant, e.Receiver, size) {
 			admitted = append(admitted, *e)
 		} else {
 			refused = append(refused, *e)
@@ -73,27 +73,27 @@ func (b *budgets) admit(ctx context.Context, entries []outbox.Entry) (admitted, 
 	}
 	if len(admitted) > 0 {
 		b.free -= size
-		b.used[budget] += size
+		b.used[tenant] += size
 	}
 	for i := range admitted {
-		b.byReceiver[[2]string{budget, admitted[i].Receiver}] += size
+		b.byReceiver[[2]string{tenant, admitted[i].Receiver}] += size
 	}
 	return admitted, refused, nil
 }
 
 // load reads what is used at the beginning of the batch.
-func (b *budgets) load(ctx context.Context, budget, receiver string) error {
-	key := [2]string{budget, receiver}
+func (b *space) load(ctx context.Context, tenant, receiver string) error {
+	key := [2]string{tenant, receiver}
 	if _, ok := b.byReceiver[key]; ok {
 		return nil
 	}
-	u, err := b.usage(ctx, budget, receiver)
+	u, err := b.usage(ctx, tenant, receiver)
 	if err != nil {
 		return err
 	}
 	b.byReceiver[key] = u.Receiver
-	if _, ok := b.used[budget]; !ok {
-		b.used[budget] = u.Budget
+	if _, ok := b.used[tenant]; !ok {
+		b.used[tenant] = u.Tenant
 	}
 	if b.free < 0 {
 		b.free = u.Free
@@ -101,7 +101,7 @@ func (b *budgets) load(ctx context.Context, budget, receiver string) error {
 	return nil
 }
 
-func (b *budgets) fits(budget, receiver string, size int64) bool {
-	share := b.free / budgetShare
-	return b.byReceiver[[2]string{budget, receiver}]+size <= share-b.used[budget]
+func (b *space) fits(tenant, receiver string, size int64) bool {
+	share := b.free / tenantShare
+	return b.byReceiver[[2]string{tenant, receiver}]+size <= share-b.used[tenant]
 }
