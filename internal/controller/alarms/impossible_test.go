@@ -41,10 +41,11 @@ func TestAnEventOfAnImpossibleTimeDelaysNoOtherNamespace(t *testing.T) {
 	g.Eventually(attacker.delivered("it")).Should(BeEquivalentTo(2))
 }
 
-// JSON replaces such texts, but a client can send an Event as protobuf.
+// JSON replaces such texts, but a client can send an Event as protobuf. Several of them become the same text, and
+// then one group: what does not come within its first second waits for the interval.
 func TestAnEventWithTextsThatAreNotUTF8DelaysNoOtherNamespace(t *testing.T) {
 	attacker, victim := newScene(t), newScene(t)
-	attacker.create("Alarm", "it", "match: [{}]\ngroup: {by: [regarding.name, reason, reportingController], waitSeconds: 0}"+tail)
+	attacker.create("Alarm", "it", "match: [{}]\ngroup: {by: [regarding.name, reason, reportingController], waitSeconds: 0, intervalSeconds: 30}"+tail)
 	attacker.ExpectReady(t, attacker.alarm("it"))
 	victim.create("Alarm", "it", "match: [{reasons: [BackOff]}]"+tail)
 	victim.ExpectReady(t, victim.alarm("it"))
