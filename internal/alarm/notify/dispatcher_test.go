@@ -468,7 +468,7 @@ type flaky struct {
 	failures int
 }
 
-func (f *flaky) Acknowledge(ctx context.Context, a *outbox.Attempt, o outbox.Outcome) (outbox.Counts, error) {
+func (f *flaky) Finish(ctx context.Context, a *outbox.Attempt, o outbox.Outcome) (outbox.Counts, error) {
 	if f.failures > 0 {
 		f.failures--
 		return nil, outbox.ErrFull

@@ -112,7 +112,7 @@ func TestAReceiverOfAnotherFormatGetsTheSameMessageUnderTheSameKey(t *testing.T)
 // killed is the outbox of a process that is killed before it acknowledges.
 type killed struct{ *outbox.Store }
 
-func (killed) Acknowledge(context.Context, *outbox.Attempt, outbox.Outcome) (outbox.Counts, error) {
+func (killed) Finish(context.Context, *outbox.Attempt, outbox.Outcome) (outbox.Counts, error) {
 	return nil, outbox.ErrClosed
 }
 

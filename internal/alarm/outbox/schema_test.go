@@ -18,7 +18,7 @@ import (
 
 // A file that was made with an edited script would lack the edit. Comments and spaces do not count.
 func TestTheTablesOfAVersionNeverChange(t *testing.T) {
-	known := []string{"24: 3b8ff01b8fdd"}
+	known := []string{"25: 8cf0589999ed"}
 	ignored := regexp.MustCompile(`--[^\n]*|\s+`)
 	var got []string
 	for i, script := range append([]string{schema}, migrations...) {
