@@ -126,18 +126,18 @@ func TestMetricsOfEachOutcome(t *testing.T) {
 				"occurrences_matched_total": 2, "occurrences_dropped_total rejected": 2, "delivery_failures_total reject": 1,
 			},
 		},
-		"the receiver is parked": {
+		"the receiver is stopped": {
 			answer: &notify.SendError{Class: notify.Stop},
 			happens: func(h *harness) {
 				h.happens(2, "a", "b")
 				after(time.Hour)
 			},
 			want: map[string]float64{
-				"occurrences_matched_total": 4, "delivery_failures_total park": 1,
+				"occurrences_matched_total": 4, "delivery_failures_total stop": 1,
 				"outbox_messages": 2, "outbox_oldest_message_seconds": 3600, "receivers_failing": 1,
 			},
 		},
-		"the receiver was parked": {
+		"the receiver was stopped": {
 			answer: &notify.SendError{Class: notify.Stop},
 			happens: func(h *harness) {
 				h.happens(2, "a")
@@ -146,7 +146,7 @@ func TestMetricsOfEachOutcome(t *testing.T) {
 				after(time.Second)
 			},
 			want: map[string]float64{
-				"occurrences_matched_total": 2, "delivery_failures_total park": 1, "occurrences_delivered_total": 2,
+				"occurrences_matched_total": 2, "delivery_failures_total stop": 1, "occurrences_delivered_total": 2,
 				"messages_delivered_total occurrence": 1, "delivery_latency_seconds": 1, "delivery_latency_seconds sum": 3600,
 			},
 		},
