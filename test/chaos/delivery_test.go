@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
-	"github.com/bongsu-io/bongsu/internal/alarm/outbox"
+	"github.com/bongsu-io/bongsu/internal/alarm/outbox/file"
 	"github.com/bongsu-io/bongsu/internal/testing/cluster"
 	"github.com/bongsu-io/bongsu/internal/testing/sink"
 	"github.com/bongsu-io/bongsu/pkg/localcluster"
@@ -378,7 +378,7 @@ func TestACorruptOutboxIsSetAsideAndDeliveryContinuesFromTheCheckpoint(t *testin
 	flood := s.floodAt(100)
 	hook.awaitMore(t, 800) // enough for a checkpoint during the flood
 	m.kill()
-	corrupt(t, filepath.Join(m.dataDir, outbox.FileName))
+	corrupt(t, filepath.Join(m.dataDir, file.Name))
 	m.start()
 	hook.awaitMore(t, 100)
 	expected := flood.end()

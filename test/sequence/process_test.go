@@ -27,6 +27,7 @@ import (
 	"github.com/bongsu-io/bongsu/internal/alarm/metrics"
 	"github.com/bongsu-io/bongsu/internal/alarm/notify"
 	"github.com/bongsu-io/bongsu/internal/alarm/outbox"
+	"github.com/bongsu-io/bongsu/internal/alarm/outbox/file"
 	"github.com/bongsu-io/bongsu/internal/alarm/pipeline"
 	"github.com/bongsu-io/bongsu/internal/alarm/source"
 	"github.com/bongsu-io/bongsu/pkg/events"
@@ -217,7 +218,7 @@ func (w *world) kill() {
 	p.dead.Store(true)
 	former := w.disks[p.replica]
 	w.disks[p.replica] = w.newDisk()
-	for _, name := range []string{outbox.FileName, outbox.FileName + "-wal"} {
+	for _, name := range []string{file.Name, file.Name + "-wal"} {
 		data, err := os.ReadFile(filepath.Join(former, name))
 		if errors.Is(err, os.ErrNotExist) {
 			continue

@@ -16,6 +16,7 @@ import (
 	"github.com/bongsu-io/bongsu/internal/alarm/match"
 	"github.com/bongsu-io/bongsu/internal/alarm/notify"
 	"github.com/bongsu-io/bongsu/internal/alarm/outbox"
+	"github.com/bongsu-io/bongsu/internal/alarm/outbox/file"
 	"github.com/bongsu-io/bongsu/internal/alarm/pipeline"
 	"github.com/bongsu-io/bongsu/internal/kube"
 	"github.com/bongsu-io/bongsu/pkg/events"
@@ -97,7 +98,7 @@ func (r *Observer) Reset(ctx context.Context, text string) {
 }
 
 // OutboxReset reports that the file of the outbox was set aside.
-func (r *Observer) OutboxReset(ctx context.Context, recovery *outbox.Recovery) {
+func (r *Observer) OutboxReset(ctx context.Context, recovery *file.Recovery) {
 	r.emitOperatorEvent(ctx, v1alpha1.ReasonOutboxReset,
 		fmt.Sprintf("the outbox could not be read and was set aside as %s (%v): alarms continue from the checkpoint in the cluster", recovery.Path, recovery.Cause))
 }

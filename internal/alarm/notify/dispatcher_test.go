@@ -14,6 +14,7 @@ import (
 
 	"github.com/bongsu-io/bongsu/internal/alarm/notify"
 	"github.com/bongsu-io/bongsu/internal/alarm/outbox"
+	"github.com/bongsu-io/bongsu/internal/alarm/outbox/file"
 )
 
 func TestMessagesAreSentInOrderAndLeaveTheOutbox(t *testing.T) {
@@ -471,7 +472,7 @@ type flaky struct {
 func (f *flaky) Finish(ctx context.Context, a *outbox.Attempt, o outbox.Outcome) (outbox.Counts, error) {
 	if f.failures > 0 {
 		f.failures--
-		return nil, outbox.ErrFull
+		return nil, file.ErrFull
 	}
 	return f.Store.Finish(ctx, a, o)
 }

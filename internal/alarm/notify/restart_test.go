@@ -13,6 +13,7 @@ import (
 	"github.com/bongsu-io/bongsu/internal/alarm/message"
 	"github.com/bongsu-io/bongsu/internal/alarm/notify"
 	"github.com/bongsu-io/bongsu/internal/alarm/outbox"
+	"github.com/bongsu-io/bongsu/internal/alarm/outbox/file"
 )
 
 // reopen closes the outbox and opens it again, as after a restart.
@@ -113,7 +114,7 @@ func TestAReceiverOfAnotherFormatGetsTheSameMessageUnderTheSameKey(t *testing.T)
 type killed struct{ *outbox.Store }
 
 func (killed) Finish(context.Context, *outbox.Attempt, outbox.Outcome) (outbox.Counts, error) {
-	return nil, outbox.ErrClosed
+	return nil, file.ErrClosed
 }
 
 func TestAKillBeforeAcknowledgeSendsOneDuplicateWithTheSameKey(t *testing.T) {

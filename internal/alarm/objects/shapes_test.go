@@ -14,7 +14,7 @@ import (
 
 	"github.com/bongsu-io/bongsu/internal/alarm"
 	"github.com/bongsu-io/bongsu/internal/alarm/fields"
-	"github.com/bongsu-io/bongsu/internal/alarm/outbox"
+	"github.com/bongsu-io/bongsu/internal/alarm/outbox/file"
 	"github.com/bongsu-io/bongsu/internal/kube"
 )
 
@@ -204,7 +204,7 @@ func TestAListThatWaitsForTheOutboxDelaysNoOther(t *testing.T) {
 		var full atomic.Bool
 		s.source, s.stop = run(s.t, s.api, s.store, func(ctx context.Context, b Batch) error {
 			if full.Load() && len(b.Put) > 0 {
-				return outbox.ErrFull
+				return file.ErrFull
 			}
 			return s.store.commit(ctx, b)
 		}, s.needs)

@@ -97,14 +97,14 @@ func baselineBytes(b *Baseline, withData bool) int64 {
 
 // baselineSpace returns the bytes that all baselines can use. Messages that wait leave less.
 func (tx *tx) baselineSpace(ctx context.Context) (int64, error) {
-	if tx.maxPages == 0 {
+	if tx.maxBytes == 0 {
 		return math.MaxInt64 / 2, nil
 	}
 	var waiting int64
 	if err := tx.row(ctx, `SELECT bytes FROM account WHERE id = ?`, totalAccount).Scan(&waiting); err != nil {
 		return 0, err
 	}
-	return tx.memory.spaceOfBaselines(tx.maxPages*pageSize, waiting), nil
+	return tx.memory.spaceOfBaselines(tx.maxBytes, waiting), nil
 }
 
 // spaceOfBaselines returns the bytes that all baselines can use in a file, if messages of so many
@@ -289,7 +289,7 @@ func (tx *tx) freeBaselines(rows *sql.Rows, err error) (deleted int, _ error) {
 		var bytes int64
 		err := rows.Scan(&namespace, &bytes)
 		deleted++
-		tx.freed = true
+		tx.Freed = true
 		tx.addBaseline(namespace, -bytes)
 		return err
 	})

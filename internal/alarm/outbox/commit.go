@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/bongsu-io/bongsu/internal/alarm"
+	"github.com/bongsu-io/bongsu/internal/alarm/outbox/file"
 )
 
 // Change is what one decision changes.
@@ -69,7 +70,7 @@ func (s *Store) BeginDecision(ctx context.Context) (done func(), err error) {
 }
 
 // Commit stores a change in one transaction. If it fails, nothing changes: with ErrBackwards
-// for a position of Events before the committed one, with ErrFull if there is no space. An entry is
+// for a position of Events before the committed one, with file.ErrFull if there is no space. An entry is
 // ignored if its receiver already has one with the same key. If the file is full, Commit
 // makes space and tries again. It removes entries of past digests, then windows and groups
 // that ended by the clock, then the counts of Events.
@@ -79,7 +80,7 @@ func (s *Store) Commit(ctx context.Context, c Change) error {
 	}
 	err := commit()
 	for _, makeRoom := range []func(context.Context) bool{s.makeRoom, s.forgetEnded, s.forgetAllCounts} {
-		if errors.Is(err, ErrFull) && makeRoom(ctx) {
+		if errors.Is(err, file.ErrFull) && makeRoom(ctx) {
 			err = commit()
 		}
 	}
@@ -182,11 +183,10 @@ func (tx *tx) forgetEndedBefore(ctx context.Context, oldest, now time.Time) erro
 // reports whether it did. The event source has them in memory. The next process reads them
 // from the API server, because CountsKnown stays false until then.
 func (s *Store) forgetAllCounts(ctx context.Context) (forgot bool) {
-	used, err := s.Used(ctx)
-	if err != nil || s.maxBytes == 0 || used < usable(s.maxBytes)*pageSize*7/8 {
+	if full, err := s.file.NearlyFull(ctx); !full || err != nil {
 		return false
 	}
-	err = s.makeSpace(ctx, "forget the counts", func(ctx context.Context, tx *tx) error {
+	err := s.makeSpace(ctx, "forget the counts", func(ctx context.Context, tx *tx) error {
 		state, err := tx.state(ctx)
 		if err != nil {
 			return err
@@ -448,6 +448,6 @@ func (tx *tx) expireWindows(ctx context.Context, before time.Time) (removed int6
 		})
 		return err
 	})
-	tx.freed = tx.freed || removed > 0
+	tx.Freed = tx.Freed || removed > 0
 	return removed, err
 }

@@ -9,22 +9,8 @@ import (
 	"math"
 
 	"github.com/bongsu-io/bongsu/internal/alarm/group"
+	"github.com/bongsu-io/bongsu/internal/alarm/outbox/file"
 )
-
-const (
-	// pageSize is the page size of the file, SQLite's default.
-	pageSize = 4096
-	// maxReserve is the most that is reserved for sending and removing messages, in bytes.
-	maxReserve = 16 << 20
-)
-
-// reserved returns the bytes that are reserved in a file with a limit.
-func reserved(maxBytes int64) int64 { return min(maxBytes/16, maxReserve) }
-
-// usable returns the number of pages that can be used without the reserve.
-func usable(maxBytes int64) int64 { return (maxBytes - reserved(maxBytes)) / pageSize }
-
-const selectUsedPages = `SELECT page_count - freelist_count FROM pragma_page_count, pragma_freelist_count`
 
 // ContentBytes returns how many bytes entries with the same content count for: a payload
 // that is stored once, and a row for each receiver. The factors are rounded up from what
@@ -64,7 +50,7 @@ const totalAccount = 1
 const selectUsage = `
 	SELECT coalesce((SELECT bytes FROM account WHERE tenant = ?1 AND receiver = ''), 0),
 		coalesce((SELECT bytes FROM account WHERE tenant = ?1 AND receiver = ?2), 0),
-		(SELECT bytes FROM account WHERE id = 1), (` + selectUsedPages + `)`
+		(SELECT bytes FROM account WHERE id = 1), (` + file.SelectUsed + `)`
 
 // Usage returns the space that entries of a tenant, and of a receiver within it, use, and
 // parked occurrences of the tenant.
@@ -75,7 +61,7 @@ func (s *Store) Usage(ctx context.Context, tenant, receiver string) (u Usage, er
 	parked, parkedAll := s.memory.parkedIn(tenant)
 	u.Tenant += parked
 	if s.maxBytes > 0 {
-		u.Free = max(0, min(messageBytes(s.maxBytes)-waiting-parkedAll-s.memory.allBaselines(), (usable(s.maxBytes)-used)*pageSize))
+		u.Free = max(0, min(messageBytes(s.maxBytes)-waiting-parkedAll-s.memory.allBaselines(), s.file.Usable()-used))
 	}
 	return u, s.read("read the use of the outbox", err)
 }
@@ -97,7 +83,7 @@ func GroupBytes(receiver, alarm, tenant, name string) int64 {
 // referenceBytes is what the reference of a group counts for besides.
 func referenceBytes(reference, name string) int64 {
 	if reference != "" && len(reference)+len(name) > 100 { // all together can be longer than maxLocal
-		return int64(2*len(reference) + pageSize)
+		return int64(2*len(reference) + file.PageSize)
 	}
 	return int64(2 * len(reference))
 }
@@ -106,7 +92,7 @@ func referenceBytes(reference, name string) int64 {
 func WindowBytes(alarm, tenant string, maxState int) int64 {
 	row := len(alarm) + len(tenant) + maxState + 128
 	if row > maxLocal {
-		row += pageSize * (1 + row/pageSize)
+		row += file.PageSize * (1 + row/file.PageSize)
 	}
 	return int64(384 + 2*row)
 }
@@ -138,10 +124,20 @@ func (m *memory) stateUsage(tenant string, maxBytes int64) (used, limit int64) {
 	return m.stateBytes[tenant], max(0, stateBytes(maxBytes)-m.stateSum) / stateShare
 }
 
-// Used returns the bytes of the file that are in use.
-func (s *Store) Used(ctx context.Context) (used int64, err error) {
-	err = s.readers.QueryRowContext(ctx, selectUsedPages).Scan(&used)
-	return used * pageSize, s.read("read the size of the outbox", err)
+// addState adds bytes of groups to a tenant.
+func (tx *tx) addState(tenant string, bytes int64) {
+	if tx.stateBytes == nil {
+		tx.stateBytes = map[string]int64{}
+	}
+	tx.stateBytes[tenant] += bytes
+	tx.after(func(m *memory) { m.addState(tenant, bytes) })
+}
+
+// hasStateSpace reports whether the tenant has space for more bytes of open groups. One part
+// in so many of the space stays free.
+func (tx *tx) hasStateSpace(tenant string, more, leave int64) bool {
+	used, limit := tx.memory.stateUsage(tenant, tx.maxBytes)
+	return more <= 0 || used+tx.stateBytes[tenant]+more <= limit-limit/leave
 }
 
 // maxAccounts is the number of accounts whose IDs are cached. When it is reached, those that

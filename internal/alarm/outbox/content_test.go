@@ -18,6 +18,8 @@ import (
 
 	"github.com/bongsu-io/bongsu/internal/alarm"
 	"github.com/bongsu-io/bongsu/internal/alarm/group"
+
+	"github.com/bongsu-io/bongsu/internal/alarm/outbox/file"
 )
 
 // occurrence returns the entries of an occurrence for n receivers.
@@ -126,7 +128,7 @@ func TestAFullOutboxStillSendsAndAcknowledges(t *testing.T) {
 	for r := range 1_000_000 {
 		position := int(s.State().Position) + 1
 		err := s.Commit(ctx, Change{Events: &EventStep{Position: uint64(position)}, Entries: occurrence(position, 16, bytes.Repeat(payload, 10), nil)})
-		if errors.Is(err, ErrFull) {
+		if errors.Is(err, file.ErrFull) {
 			break
 		}
 		must(t, err)
@@ -153,7 +155,7 @@ func TestAFullOutboxStillSendsAndAcknowledges(t *testing.T) {
 		must(t, err)
 	}
 	must(t, s.Close())
-	info, err := os.Stat(filepath.Join(dir, FileName))
+	info, err := os.Stat(filepath.Join(dir, file.Name))
 	must(t, err)
 	if info.Size() > limit {
 		t.Errorf("the file has %d bytes, want at most %d", info.Size(), limit)

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/bongsu-io/bongsu/internal/alarm/outbox/file"
 )
 
 // MaxEntries limits the entries of a message. One transaction can then remove all of them.
@@ -134,15 +136,15 @@ const preparedShare = 16
 // checkPrepared fails if the receivers of the namespace have too many prepared messages.
 // They can always have one.
 func (tx *tx) checkPrepared(ctx context.Context, a *Attempt) error {
-	if tx.maxPages == 0 {
+	if tx.maxBytes == 0 {
 		return nil
 	}
-	var used int64
-	if err := tx.row(ctx, selectUsedPages).Scan(&used); err != nil {
+	used, err := tx.Used(ctx)
+	if err != nil {
 		return err
 	}
 	size := tx.memory.preparedFor(a.Receiver)
-	if size > 0 && size+a.size() > (tx.maxPages-used)*pageSize/preparedShare {
+	if size > 0 && size+a.size() > (tx.maxBytes-used)/preparedShare {
 		return ErrTooManyPrepared
 	}
 	return nil
@@ -179,7 +181,7 @@ func (s *Store) Discard(ctx context.Context, a *Attempt, drop ...int64) (counts 
 // returns their counts. If the attempt does not exist any more, Finish removes nothing.
 func (s *Store) Finish(ctx context.Context, a *Attempt, o Outcome) (Counts, error) {
 	counts, err := s.finish(ctx, a, &o)
-	if o.KeepEntries && errors.Is(err, ErrFull) { // the entries of past digests are optional
+	if o.KeepEntries && errors.Is(err, file.ErrFull) { // the entries of past digests are optional
 		o.KeepEntries = false
 		counts, err = s.finish(ctx, a, &o)
 	}
@@ -346,7 +348,7 @@ func (tx *tx) keepDigested(ctx context.Context, entries []DigestedEntry, now tim
 func (s *Store) makeRoom(ctx context.Context) (made bool) {
 	err := s.makeSpace(ctx, "delete past digests", func(ctx context.Context, tx *tx) error {
 		n, err := tx.exec(ctx, `DELETE FROM digested`)
-		made, tx.freed = n > 0, true
+		made, tx.Freed = n > 0, true
 		return err
 	})
 	return made && err == nil

@@ -187,7 +187,7 @@ func (tx *tx) remove(ctx context.Context, receiver string, ids []int64) (Counts,
 	if deleted == 0 || err != nil {
 		return counts, err
 	}
-	tx.freed = true
+	tx.Freed = true
 	if err := tx.deletePrepared(ctx, deleteBroken, receiver, jsonColumn{ids}); err != nil {
 		return nil, err
 	}

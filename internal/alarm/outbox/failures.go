@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/bongsu-io/bongsu/internal/alarm/outbox/file"
 	"github.com/bongsu-io/bongsu/pkg/plaintext"
 )
 
@@ -19,11 +20,11 @@ type Failure struct {
 const maxFailure = 256
 
 // NoteFailure stores the last failure of an attempt, for Inspect. It does not wait for the disk,
-// and fails with ErrFull before it uses reserved space: the caller can ignore errors.
+// and fails with file.ErrFull before it uses reserved space: the caller can ignore errors.
 func (s *Store) NoteFailure(ctx context.Context, a *Attempt, f Failure) error {
-	return s.do(ctx, "store the failure of a message", &request{lazy: true, bounded: true, change: func(ctx context.Context, tx *tx) error {
+	return s.do(ctx, "store the failure of a message", file.Lazy|file.Bounded, func(ctx context.Context, tx *tx) error {
 		_, err := tx.exec(ctx, `REPLACE INTO failure (attempt, error, next) SELECT id, ?, ? FROM attempt WHERE id = ?`,
 			plaintext.Cut(plaintext.Line(f.Error), maxFailure), micros(f.Next), a.ID)
 		return err
-	}})
+	})
 }

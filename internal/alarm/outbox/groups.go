@@ -214,7 +214,7 @@ func (tx *tx) forgetGroups(ctx context.Context, at time.Time) (removed int64, er
 			m.addState(g.tenant, -g.bytes)
 		})
 	}
-	tx.freed = tx.freed || len(ended) > 0
+	tx.Freed = tx.Freed || len(ended) > 0
 	return int64(len(ended)), err
 }
 

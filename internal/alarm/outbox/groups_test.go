@@ -15,6 +15,8 @@ import (
 	testingclock "k8s.io/utils/clock/testing"
 
 	"github.com/bongsu-io/bongsu/internal/alarm/group"
+
+	"github.com/bongsu-io/bongsu/internal/alarm/outbox/file"
 )
 
 // grouped is a store with a clock. Its groups wait 5 s before the first message and 60 s
@@ -715,7 +717,7 @@ func fillWithState(t *testing.T, s *Store) Change {
 			batch.Entries[i].Member = &Membership{Group: id, Event: group.Event{Message: group.Sent, At: day}}
 			batch.Windows = append(batch.Windows, Window{ID: id, Alarm: batch.Entries[i].Alarm, Until: day, State: []byte("state")})
 		}
-		if err := s.Commit(context.Background(), batch); errors.Is(err, ErrFull) {
+		if err := s.Commit(context.Background(), batch); errors.Is(err, file.ErrFull) {
 			return batch
 		} else if err != nil || from > 100_000 {
 			t.Fatalf("after %d groups: %v, want ErrFull", from, err)
@@ -730,7 +732,7 @@ func TestGroupsThatFillTheFileAreForgottenAfterTheirEnd(t *testing.T) {
 	batch := fillWithState(t, s)
 	must(t, s.Close())
 	s = open(t, dir, WithMaxBytes(4<<20), WithClock(clock))
-	if err := s.Commit(ctx, batch); !errors.Is(err, ErrFull) {
+	if err := s.Commit(ctx, batch); !errors.Is(err, file.ErrFull) {
 		t.Fatalf("before the groups end: %v, want ErrFull", err)
 	}
 	clock.Step(GroupLife + endLife + time.Second)

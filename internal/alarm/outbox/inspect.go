@@ -4,11 +4,9 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"time"
+
+	"github.com/bongsu-io/bongsu/internal/alarm/outbox/file"
 )
 
 // View is the content of an outbox at one moment.
@@ -44,55 +42,21 @@ type WaitingEntry struct {
 	Due time.Time
 }
 
-// Inspect reads the outbox in dir, which another process can have open. It takes no lock
-// and changes nothing. It reads the receivers for which wanted returns true, and at most
-// limit entries of each list; 0 is no limit. It fails with fs.ErrNotExist if there is no
-// outbox, and with ErrOlderSchema or ErrNewerSchema if another release wrote it.
-func Inspect(ctx context.Context, dir string, limit int, wanted func(receiver string) bool) (*View, error) {
-	path := filepath.Join(dir, FileName)
-	if _, err := os.Stat(path); err != nil {
-		return nil, err
-	}
+// Inspect reads the outbox in dir, which another process can have open: see [file.View]. It reads
+// the receivers for which wanted returns true, and at most limit entries of each list; 0 is no
+// limit.
+func Inspect(ctx context.Context, dir string, limit int, wanted func(receiver string) bool) (v *View, err error) {
 	if limit <= 0 {
 		limit = -1 // no limit in SQLite
 	}
-	db, err := sql.Open("sqlite", dsn(path, readOnly(path), "query_only(1)", "busy_timeout(5000)", "temp_store(MEMORY)"))
-	if err != nil {
-		return nil, err
-	}
-	v, err := readView(ctx, db, limit, wanted)
-	if err = errors.Join(err, db.Close()); err != nil {
-		return nil, fmt.Errorf("read the outbox in %s: %w", dir, classify(err))
-	}
-	return v, nil
+	err = file.View(ctx, dir, tables(), func(ctx context.Context, tx *sql.Tx) (err error) {
+		v, err = readView(ctx, tx, limit, wanted)
+		return err
+	})
+	return v, err
 }
 
-// readOnly returns the options that open a file without a change. If there is no WAL, no
-// process has the file open. immutable then keeps SQLite from creating files beside it.
-func readOnly(path string) string {
-	if _, err := os.Stat(path + "-wal"); errors.Is(err, fs.ErrNotExist) {
-		return "mode=ro&immutable=1"
-	}
-	return "mode=ro"
-}
-
-// readView reads all in one transaction, so that it shows one moment.
-func readView(ctx context.Context, db *sql.DB, limit int, wanted func(string) bool) (*View, error) {
-	tx, err := db.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = tx.Rollback() }() // it changed nothing
-	var version int
-	if err := tx.QueryRowContext(ctx, `PRAGMA user_version`).Scan(&version); err != nil {
-		return nil, err
-	}
-	if err := checkVersion(version); err != nil {
-		return nil, err
-	}
-	if version < newestVersion() {
-		return nil, fmt.Errorf("%w: its version is %d, and the version of this release is %d", ErrOlderSchema, version, newestVersion())
-	}
+func readView(ctx context.Context, tx *sql.Tx, limit int, wanted func(string) bool) (_ *View, err error) {
 	v := &View{}
 	if v.State, err = scanState(tx.QueryRowContext(ctx, selectState)); err != nil {
 		return nil, err

@@ -14,6 +14,8 @@ import (
 	testingclock "k8s.io/utils/clock/testing"
 
 	"github.com/bongsu-io/bongsu/internal/alarm/group"
+
+	"github.com/bongsu-io/bongsu/internal/alarm/outbox/file"
 )
 
 func everyReceiver(string) bool { return true }
@@ -79,9 +81,9 @@ func TestInspectChangesNothing(t *testing.T) {
 	s = open(t, dir)
 	commit(t, s, "r", 12, 1)
 	must(t, os.CopyFS(killed, os.DirFS(dir)))
-	must(t, os.Remove(filepath.Join(killed, FileName+"-shm")))
+	must(t, os.Remove(filepath.Join(killed, file.Name+"-shm")))
 	before = contents(t, killed)
-	before[FileName+"-shm"] = "" // created again
+	before[file.Name+"-shm"] = "" // created again
 	if got := inspectReceiver(t, killed, "r", 0); got.Entries != 12 {
 		t.Errorf("got %d entries", got.Entries)
 	}

@@ -58,7 +58,7 @@ func (tx *tx) deleteLasting(ctx context.Context, key LastingKey) error {
 		var namespace string
 		var bytes int64
 		err := rows.Scan(&namespace, &bytes)
-		tx.freed = true
+		tx.Freed = true
 		tx.addBaseline(namespace, -bytes)
 		tx.after(func(m *memory) { m.addLasting(namespace, -1) })
 		return err

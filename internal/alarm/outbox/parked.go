@@ -202,7 +202,7 @@ func (tx *tx) deleteParked(ctx context.Context, id int64) error {
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil
 	}
-	tx.freed = true
+	tx.Freed = true
 	tx.after(func(m *memory) { m.addParked(namespace, tenant, -1, -bytes) })
 	return err
 }

@@ -1,59 +1,18 @@
 package outbox
 
-import (
-	"context"
-	"database/sql"
-	"fmt"
-)
+import "github.com/bongsu-io/bongsu/internal/alarm/outbox/file"
 
 // firstVersion is the version of schema. Files of the versions before it were written before
 // the first release.
 const firstVersion = 25
 
-// migrations contains the scripts that change a file of a former release. Script i migrates
-// version firstVersion+i to the next one. Until the first release, edit schema and increase
-// firstVersion. After it, never edit schema or a script: append one.
+// migrations contains the scripts that change a file of a former release: see [file.Schema].
+// Until the first release, edit schema and increase firstVersion. After it, never edit schema or
+// a script: append one.
 var migrations []string
 
-func newestVersion() int { return firstVersion + len(migrations) }
-
-// migrate creates the tables of an empty file, and migrates the file of a former release.
-func migrate(ctx context.Context, conn *sql.Conn) error {
-	var version int
-	if err := conn.QueryRowContext(ctx, `PRAGMA user_version`).Scan(&version); err != nil {
-		return err
-	}
-	if version == 0 {
-		if err := runScript(ctx, conn, schema, firstVersion); err != nil {
-			return err
-		}
-		version = firstVersion
-	}
-	for ; version < newestVersion(); version++ {
-		if err := runScript(ctx, conn, migrations[version-firstVersion], version+1); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// runScript runs a script, and sets the version, in one transaction.
-func runScript(ctx context.Context, conn *sql.Conn, script string, version int) error {
-	if _, err := conn.ExecContext(ctx, fmt.Sprintf("BEGIN IMMEDIATE; %s; PRAGMA user_version = %d; COMMIT", script, version)); err != nil {
-		return fmt.Errorf("migrate to version %d: %w", version, err)
-	}
-	return nil
-}
-
-// checkVersion fails if this release cannot read a file of the version. An empty file has version 0.
-func checkVersion(version int) error {
-	switch {
-	case version > newestVersion():
-		return fmt.Errorf("%w: its version is %d, and the newest known version is %d", ErrNewerSchema, version, newestVersion())
-	case version != 0 && version < firstVersion:
-		return fmt.Errorf("%w: its version is %d, and the oldest known version is %d", ErrOlderSchema, version, firstVersion)
-	}
-	return nil
+func tables() file.Schema {
+	return file.Schema{Script: schema, First: firstVersion, Migrations: migrations}
 }
 
 // schema creates the tables. Times are in microseconds since 1970. bytes is the space that a row

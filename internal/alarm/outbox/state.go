@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/bongsu-io/bongsu/internal/alarm"
+	"github.com/bongsu-io/bongsu/internal/alarm/outbox/file"
 )
 
 // State describes the position and the leader's term.
@@ -159,7 +160,7 @@ func (tx *tx) state(ctx context.Context) (State, error) {
 	return scanState(tx.row(ctx, selectState))
 }
 
-func scanState(row scanner) (s State, err error) {
+func scanState(row file.Row) (s State, err error) {
 	err = row.Scan(&s.ClusterUID, &s.Epoch, &s.NextEpoch, &s.Position,
 		timestamp{&s.Time}, timestamp{&s.Newest}, &s.CountsKnown, jsonColumn{&s.Delivered}, &s.History, timestamp{&s.Since})
 	return s, err

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/bongsu-io/bongsu/internal/alarm"
+	"github.com/bongsu-io/bongsu/internal/alarm/outbox/file"
 )
 
 // StatusCounts are the numbers in the status of an alarm or a receiver, or a change of them.
@@ -181,7 +182,7 @@ func (tx *tx) countEach(ctx context.Context, receiver string, alarms Counts, cha
 const selectCounted = `SELECT subject, uid, matched, delivered, suppressed_by_threshold, suppressed_by_mute,
 	dropped, unresolved, undecided, without_group_key, last_match, last_delivery FROM status_count`
 
-func scanCounted(row scanner) (subject string, c countedSubject, err error) {
+func scanCounted(row file.Row) (subject string, c countedSubject, err error) {
 	err = row.Scan(&subject, &c.uid, &c.Matched, &c.Delivered, &c.SuppressedByThreshold, &c.SuppressedByMute, &c.Dropped, &c.Unresolved, &c.Undecided, &c.WithoutGroupKey,
 		timestamp{&c.LastMatch}, timestamp{&c.LastDelivery})
 	return subject, c, err

@@ -21,20 +21,13 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"fmt"
-	"os"
-	"path/filepath"
 	"sync/atomic"
 
 	"golang.org/x/sync/semaphore"
 	"k8s.io/utils/clock"
-	"modernc.org/sqlite"
-	sqlite3 "modernc.org/sqlite/lib"
-)
 
-// FileName is the name of the database in the data directory. The lock, SQLite's own
-// files (-wal, -shm), the reserve and damaged files are beside it.
-const FileName = "outbox.db"
+	"github.com/bongsu-io/bongsu/internal/alarm/outbox/file"
+)
 
 // Store is an open outbox. All methods are safe for concurrent use.
 //
@@ -43,20 +36,12 @@ const FileName = "outbox.db"
 // that drop entries survive the end of the process only, until the next write of the
 // first kind. Concurrent writes share a transaction.
 type Store struct {
-	clock    clock.PassiveClock
-	maxBytes int64 // of the file; 0 is no limit
-	compose  Composer
-	lock     *os.File
-	writer   *writer
-	readers  *sql.DB
-	reserve  reserve
-	memory   memory
+	shared
+	file    *file.File
+	readers *sql.DB // of the file
+	clock   clock.PassiveClock
 	// deciding is held from BeginDecision until it is done.
-	deciding  *semaphore.Weighted
-	closed    atomic.Bool
-	recovered *Recovery
-	// damaged has the first error about damage, with space for one. It is nil before Open ends.
-	damaged chan error
+	deciding *semaphore.Weighted
 	// readUpTo is the time of ReadUpTo, in microseconds.
 	readUpTo atomic.Int64
 	// releasedAt is the time of the last Release, in microseconds, 0 if this process made none.
@@ -72,9 +57,8 @@ func WithClock(c clock.PassiveClock) Option {
 	return func(s *Store) { s.clock = c }
 }
 
-// WithMaxBytes limits the size of the file. A write beyond the limit fails with ErrFull, as
-// on a full disk. A sixteenth of the file, [maxReserve] at most, is reserved for the writes
-// that send messages and remove them. The default is no limit.
+// WithMaxBytes sets [file.Options.MaxBytes]. The reserve is for the writes that send messages and
+// remove them. The default is no limit.
 func WithMaxBytes(bytes int64) Option {
 	return func(s *Store) { s.maxBytes = bytes }
 }
@@ -85,177 +69,141 @@ func WithComposer(c Composer) Option {
 	return func(s *Store) { s.compose = c }
 }
 
-// Open opens the outbox in dir. It creates the directory with mode 0700 and the files
-// with mode 0600 if they do not exist.
-//
-// A damaged file, or a file that is not a database, is renamed and replaced by an empty
-// outbox: see [Store.Recovered]. Open fails with ErrLocked if another process has dir
-// open. It fails with ErrNewerSchema or ErrOlderSchema, and changes nothing, if it cannot read
-// the version of the file. It fails with ErrFull if there is no space.
+// Open opens the outbox in dir: see [file.Open]. It is empty if its file is damaged.
 func Open(ctx context.Context, dir string, opts ...Option) (*Store, error) {
-	s := &Store{clock: clock.RealClock{}, compose: func(Group, []Entry, int64) ([]byte, error) { return nil, errNoComposer }}
+	s := &Store{clock: clock.RealClock{}, deciding: semaphore.NewWeighted(1)}
 	s.memory.groupSent = make(chan struct{}, 1)
-	s.deciding = semaphore.NewWeighted(1)
+	s.accounts = map[accountKey]int64{}
+	s.compose = func(Group, []Entry, int64) ([]byte, error) { return nil, errNoComposer }
 	for _, opt := range opts {
 		opt(s)
 	}
-	if err := s.open(ctx, dir); err != nil {
-		return nil, fmt.Errorf("open the outbox in %s: %w", dir, errors.Join(err, s.Close()))
+	var err error
+	s.file, err = file.Open(ctx, dir, tables(), file.Options{MaxBytes: s.maxBytes, Load: s.memory.load, Clock: s.clock})
+	if err != nil {
+		return nil, err
 	}
-	s.damaged = make(chan error, 1)
+	s.readers = s.file.Readers()
 	return s, nil
 }
 
-// Damaged returns a channel that has an error after a read or write has found damage. The next
-// Open sets the file aside.
-func (s *Store) Damaged() <-chan error { return s.damaged }
+// Damaged returns a channel that has an error after a read or write has found damage.
+func (s *Store) Damaged() <-chan error { return s.file.Damaged() }
 
-// failed classifies an error, and reports damage.
-func (s *Store) failed(err error) error {
-	err = classify(err)
-	if errors.Is(err, ErrCorrupt) {
-		select {
-		case s.damaged <- err:
-		default:
+// Recovered returns the damaged file that Open set aside, or nil.
+func (s *Store) Recovered() *file.Recovery { return s.file.Recovered() }
+
+// Used returns the bytes of the file that are in use.
+func (s *Store) Used(ctx context.Context) (int64, error) { return s.file.Used(ctx) }
+
+// CanCommit returns nil if a Commit is likely to succeed: the disk and the file have space,
+// and a small transaction reaches the disk. It changes nothing.
+func (s *Store) CanCommit(ctx context.Context) error {
+	if err := s.file.CheckSpace(ctx); err != nil {
+		return err
+	}
+	return s.writeBounded(ctx, "check the outbox", func(ctx context.Context, tx *tx) error {
+		state, err := tx.state(ctx)
+		if err != nil {
+			return err
 		}
-	}
-	return err
-}
-
-func (s *Store) open(ctx context.Context, dir string) (err error) {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return err
-	}
-	if s.lock, err = lockDir(dir); err != nil {
-		return err
-	}
-	s.reserve = reserve{path: filepath.Join(dir, ReserveName), size: reserved(s.maxBytes)}
-	if err := s.reserve.open(); err != nil {
-		return err
-	}
-	path := filepath.Join(dir, FileName)
-	err = s.openDatabase(ctx, path)
-	if errors.Is(err, ErrFull) && s.reserve.spend() {
-		err = errors.Join(s.closeDatabase(), s.openDatabase(ctx, path))
-	}
-	if !errors.Is(err, ErrCorrupt) {
-		return err
-	}
-	if s.recovered, err = s.setAside(path, err); err != nil {
-		return err
-	}
-	return s.openDatabase(ctx, path)
-}
-
-// openDatabase checks, opens and migrates the file, and loads the values that are kept in
-// memory.
-func (s *Store) openDatabase(ctx context.Context, path string) (err error) {
-	if err := errors.Join(create(path), checkFile(ctx, path)); err != nil {
-		return classify(err)
-	}
-	if s.writer, err = openWriter(ctx, path, s.maxBytes, &s.memory, s.compose); err != nil {
-		return classify(err)
-	}
-	if s.readers, err = openReaders(path); err != nil {
-		return classify(err)
-	}
-	return classify(s.memory.load(ctx, s.readers))
+		return tx.setState(ctx, state)
+	})
 }
 
 // Close closes the store and releases its directory. It waits for a write that has begun.
-// Later calls of other methods fail with ErrClosed.
-func (s *Store) Close() error {
-	if s.closed.Swap(true) {
-		return nil
-	}
-	err := s.closeDatabase()
-	if s.lock != nil {
-		err = errors.Join(err, s.lock.Close())
-	}
-	return err
-}
+// Later calls of other methods fail with [file.ErrClosed].
+func (s *Store) Close() error { return s.file.Close() }
 
-// closeDatabase closes the readers first. The last connection that closes moves the WAL
-// into the database and removes it.
-func (s *Store) closeDatabase() (err error) {
-	if s.readers != nil {
-		err = s.readers.Close()
-	}
-	if s.writer != nil {
-		err = errors.Join(err, s.writer.close())
-	}
-	return err
-}
+// change is the work of one caller in a transaction. It can run more than once, and only
+// the last run counts. It must therefore set all its results again in each run.
+type change func(ctx context.Context, tx *tx) error
 
 // write runs a change in a transaction, which is durable when write returns. On a full disk,
 // it uses the reserve.
 func (s *Store) write(ctx context.Context, what string, change change) error {
-	return s.writeReserved(ctx, what, change, false)
+	return s.do(ctx, what, file.Reserved, change)
 }
 
 // makeSpace is write for changes that only make space for a Commit. They do not use the
 // reserve, because a Commit cannot use what that frees.
 func (s *Store) makeSpace(ctx context.Context, what string, change change) error {
-	return s.do(ctx, what, &request{change: change})
+	return s.do(ctx, what, 0, change)
 }
 
 // writeBounded is write for changes that must not use the reserved space. They fail with
-// ErrFull instead.
+// file.ErrFull instead.
 func (s *Store) writeBounded(ctx context.Context, what string, change change) error {
-	if err := s.reserve.restore(); err != nil {
-		return fmt.Errorf("%s: %w", what, err)
-	}
-	return s.do(ctx, what, &request{change: change, bounded: true})
+	return s.do(ctx, what, file.Bounded, change)
 }
 
 // writeLazily runs a change in a transaction that does not wait for the disk. It becomes
 // durable with the next transaction that does. On a full disk, it uses the reserve.
 func (s *Store) writeLazily(ctx context.Context, what string, change change) error {
-	return s.writeReserved(ctx, what, change, true)
+	return s.do(ctx, what, file.Lazy|file.Reserved, change)
 }
 
-func (s *Store) writeReserved(ctx context.Context, what string, change change, lazy bool) error {
-	err := s.do(ctx, what, &request{change: change, lazy: lazy})
-	if errors.Is(err, ErrFull) && s.reserve.spend() {
-		err = s.do(ctx, what, &request{change: change, lazy: lazy})
-	}
-	return err
-}
-
-func (s *Store) do(ctx context.Context, what string, r *request) error {
-	if err := s.writer.do(ctx, r); err != nil {
-		return fmt.Errorf("%s: %w", what, s.failed(err))
-	}
-	return nil
+func (s *Store) do(ctx context.Context, what string, mode file.Mode, change change) error {
+	return s.file.Write(ctx, what, mode, func(ctx context.Context, of *file.Tx) error { return change(ctx, s.tx(of)) })
 }
 
 // read adds context to the error of a read. If the store is closed, the error is
-// ErrClosed.
-func (s *Store) read(what string, err error) error {
-	if err == nil {
-		return nil
+// file.ErrClosed.
+func (s *Store) read(what string, err error) error { return s.file.Read(what, err) }
+
+// shared is what a Store shares with its transactions. Only one of them runs at a time.
+type shared struct {
+	memory   memory
+	maxBytes int64 // of the file; 0 is no limit
+	// compose makes the payloads of messages of groups.
+	compose Composer
+	// accounts contains IDs of accounts. Only transactions use it.
+	accounts map[accountKey]int64
+	// countsForgotten: the counts in the file are incomplete until the next start. Only
+	// transactions use it.
+	countsForgotten bool
+}
+
+// tx is a transaction of the file, with what it changes in memory after the commit.
+type tx struct {
+	*file.Tx
+	*shared
+	changes []func(*memory)
+	// stateBytes is what the transaction adds to memory.stateBytes.
+	stateBytes map[string]int64
+	// baselineBytes is what the transaction adds to memory.baselineBytes, and baselineSum the sum.
+	baselineBytes map[string]int64
+	baselineSum   int64
+}
+
+// tx returns the tx of a transaction, which changes share that wait at the same time.
+func (s *shared) tx(of *file.Tx) *tx {
+	if of.Data == nil {
+		tx := &tx{Tx: of, shared: s}
+		of.Data = tx
+		of.After(func() { s.memory.apply(tx.changes) })
 	}
-	if s.closed.Load() {
-		err = ErrClosed
-	}
-	return fmt.Errorf("%s: %w", what, s.failed(err))
+	return of.Data.(*tx)
+}
+
+// after registers a change to the memory, applied after the commit.
+func (tx *tx) after(change func(*memory)) {
+	tx.changes = append(tx.changes, change)
+}
+
+func (tx *tx) exec(ctx context.Context, query string, args ...any) (int64, error) {
+	return tx.Exec(ctx, query, args...)
+}
+
+func (tx *tx) row(ctx context.Context, query string, args ...any) file.Row {
+	return tx.Row(ctx, query, args...)
+}
+
+func (tx *tx) query(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
+	return tx.Query(ctx, query, args...)
 }
 
 var (
-	// ErrFull reports that there is no space left. Nothing was changed. The same call
-	// succeeds when there is space again.
-	ErrFull = errors.New("no space left for the outbox: enlarge the volume or free space on it")
-	// ErrLocked reports that another process, or another Store, has the directory open.
-	ErrLocked = errors.New("the data directory is in use by another process: stop it or use another directory")
-	// ErrClosed reports that the Store was closed.
-	ErrClosed = errors.New("the outbox is closed")
-	// ErrNewerSchema reports that a newer release wrote the file.
-	ErrNewerSchema = errors.New("a newer release wrote the outbox")
-	// ErrOlderSchema reports that an older release wrote the file. Inspect does not migrate it, and
-	// Open migrates no file from before the first release.
-	ErrOlderSchema = errors.New("an older release wrote the outbox")
-	// ErrCorrupt reports that the file is damaged. The next Open sets it aside.
-	ErrCorrupt = errors.New("the outbox is damaged")
 	// ErrBackwards reports that an EventStep is before the committed position.
 	ErrBackwards = errors.New("the position is before the committed position")
 	// ErrUnfinished reports that the receiver has a prepared message that is not
@@ -269,24 +217,3 @@ var (
 )
 
 var errNoComposer = errors.New("the outbox was opened without a composer")
-
-// classify adds the error of this package to an SQLite error that callers handle.
-func classify(err error) error {
-	var failure *sqlite.Error
-	if !errors.As(err, &failure) {
-		return err
-	}
-	switch {
-	case failure.Code()&primaryCode == sqlite3.SQLITE_FULL,
-		failure.Code() == sqlite3.SQLITE_IOERR_SHMSIZE: // a full disk while the index of the WAL grows
-		return fmt.Errorf("%w: %w", ErrFull, err)
-	case failure.Code()&primaryCode == sqlite3.SQLITE_CORRUPT,
-		failure.Code()&primaryCode == sqlite3.SQLITE_NOTADB:
-		return fmt.Errorf("%w: %w", ErrCorrupt, err)
-	}
-	return err
-}
-
-// primaryCode masks the primary result code of an extended one
-// (https://www.sqlite.org/rescode.html).
-const primaryCode = 0xff

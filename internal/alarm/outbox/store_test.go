@@ -7,12 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"sync"
 	"testing"
 	"time"
 
@@ -20,6 +20,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/bongsu-io/bongsu/internal/alarm"
+	"github.com/bongsu-io/bongsu/internal/alarm/outbox/file"
 )
 
 var day = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
@@ -109,37 +110,6 @@ func must(t testing.TB, err error) {
 	}
 }
 
-func TestOnlyTheOwnerCanReadTheFiles(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "new", "data?dir=%23#")
-	commit(t, open(t, dir), "r", 1, 1)
-	want := map[string]fs.FileMode{
-		".": fs.ModeDir | 0o700, "lock": 0o600, FileName: 0o600, FileName + "-wal": 0o600, FileName + "-shm": 0o600,
-	}
-	got := map[string]fs.FileMode{}
-	must(t, filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
-		must(t, err)
-		info, err := os.Stat(path)
-		must(t, err)
-		name, err := filepath.Rel(dir, path)
-		got[name] = info.Mode()
-		return err
-	}))
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
-	}
-}
-
-func TestASecondStoreOnADirectoryIsRefused(t *testing.T) {
-	ctx, dir := context.Background(), t.TempDir()
-	first := open(t, dir)
-	if _, err := Open(ctx, dir); !errors.Is(err, ErrLocked) {
-		t.Errorf("got %v, want ErrLocked", err)
-	}
-	commit(t, first, "r", 1, 1)
-	must(t, first.Close())
-	open(t, dir)
-}
-
 func TestCallsOfAClosedStoreFail(t *testing.T) {
 	ctx, s := context.Background(), open(t, t.TempDir())
 	must(t, s.Close())
@@ -153,10 +123,50 @@ func TestCallsOfAClosedStoreFail(t *testing.T) {
 	}
 	for name, call := range calls {
 		t.Run(name, func(t *testing.T) {
-			if err := call(); !errors.Is(err, ErrClosed) {
+			if err := call(); !errors.Is(err, file.ErrClosed) {
 				t.Errorf("got %v, want ErrClosed", err)
 			}
 		})
+	}
+}
+
+func TestADamagedOutboxBeginsEmpty(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	commit(t, s, "r", 1, 500)
+	must(t, s.Close())
+	path := filepath.Join(dir, file.Name)
+	data, err := os.ReadFile(path)
+	must(t, err)
+	must(t, os.WriteFile(path, data[:len(data)/2], 0o600))
+
+	s = open(t, dir)
+	if recovered := s.Recovered(); recovered == nil || !errors.Is(recovered.Cause, file.ErrCorrupt) {
+		t.Fatalf("recovered: got %v, want ErrCorrupt as the cause", recovered)
+	}
+	if diff := cmp.Diff(Snapshot{Backlogs: map[string]Backlog{}}, s.Snapshot()); diff != "" {
+		t.Error(diff)
+	}
+	commit(t, s, "r", 1, 10)
+	must(t, deliver(s, "r"))
+}
+
+func TestConcurrentWritersDeliverEverything(t *testing.T) {
+	ctx, s := context.Background(), open(t, t.TempDir())
+	var all sync.WaitGroup
+	for _, receiver := range []string{"a", "b", "c", "d"} {
+		all.Go(func() {
+			for range 20 {
+				err := s.Commit(ctx, Change{Events: &EventStep{}, Entries: entries(receiver, 1, 2)})
+				if err = errors.Join(err, deliver(s, receiver)); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	if got := s.Snapshot().Backlogs; len(got) != 0 {
+		t.Errorf("got %v, want everything delivered", got)
 	}
 }
 

@@ -17,6 +17,8 @@ import (
 	testingclock "k8s.io/utils/clock/testing"
 
 	"github.com/bongsu-io/bongsu/internal/alarm/group"
+
+	"github.com/bongsu-io/bongsu/internal/alarm/outbox/file"
 )
 
 // baselineOf returns the baseline of an object in a namespace.
@@ -86,13 +88,13 @@ func TestABatchOfChangesIsReadBackAfterARestart(t *testing.T) {
 }
 
 func TestABatchOfChangesThatFailsChangesNothing(t *testing.T) {
-	s := open(t, t.TempDir(), WithMaxBytes(200*pageSize))
+	s := open(t, t.TempDir(), WithMaxBytes(200*file.PageSize))
 	before := Stream{Name: "pods", Position: 1, Omitted: []string{}}
 	must(t, s.Commit(t.Context(), Change{Objects: &ObjectStep{Stream: before, Put: []Baseline{baselineOf("shop", "web", "old")}}}))
 	after := before
 	after.Position = 2
 	batch := Change{Objects: &ObjectStep{Stream: after, Put: []Baseline{baselineOf("shop", "web", "new")}, Delete: []string{"web"}}, Entries: changes("r", 2, 5_000)}
-	if err := s.Commit(t.Context(), batch); !errors.Is(err, ErrFull) {
+	if err := s.Commit(t.Context(), batch); !errors.Is(err, file.ErrFull) {
 		t.Fatalf("got %v, want ErrFull", err)
 	}
 	if diff := cmp.Diff(before, streamOf(t, s, "pods")); diff != "" {
@@ -413,7 +415,7 @@ func TestBytesOfBaselinesAreNotUnderestimated(t *testing.T) {
 			var used int64
 			_, all := s.memory.baselineUsage("")
 			must(t, s.readers.QueryRow(`SELECT sum(pgsize) FROM dbstat WHERE name IN ('baseline', 'sqlite_autoindex_baseline_1')`).Scan(&used))
-			if used > all+2*pageSize || all > 3*used {
+			if used > all+2*file.PageSize || all > 3*used {
 				t.Errorf("they use %d bytes, and count for %d", used, all)
 			}
 		})
@@ -448,9 +450,9 @@ func killedAt(t *testing.T, dir string, walBytes int64) *Store {
 	t.Helper()
 	killed := t.TempDir()
 	must(t, os.CopyFS(killed, os.DirFS(dir)))
-	must(t, os.Remove(filepath.Join(killed, FileName+"-shm")))
+	must(t, os.Remove(filepath.Join(killed, file.Name+"-shm")))
 	if walBytes >= 0 {
-		must(t, os.Truncate(filepath.Join(killed, FileName+"-wal"), walBytes))
+		must(t, os.Truncate(filepath.Join(killed, file.Name+"-wal"), walBytes))
 	}
 	return open(t, killed)
 }
@@ -466,7 +468,7 @@ func TestAfterAKillPositionBaselinesAndMessagesAreOfTheSameBatch(t *testing.T) {
 		b.Digest[0] = byte(n)
 		must(t, s.Commit(t.Context(), Change{Objects: &ObjectStep{Stream: Stream{Name: "pods", Position: uint64(n)}, Put: []Baseline{b}}, Entries: changes("r", n, 1)}))
 	}
-	wal, err := os.Stat(filepath.Join(dir, FileName+"-wal"))
+	wal, err := os.Stat(filepath.Join(dir, file.Name+"-wal"))
 	must(t, err)
 	seen := map[uint64]bool{}
 	for at := int64(0); at <= wal.Size(); at += wal.Size() / 40 {

@@ -23,6 +23,7 @@ import (
 	"github.com/bongsu-io/bongsu/internal/alarm/checkpoint"
 	"github.com/bongsu-io/bongsu/internal/alarm/message"
 	"github.com/bongsu-io/bongsu/internal/alarm/outbox"
+	"github.com/bongsu-io/bongsu/internal/alarm/outbox/file"
 	"github.com/bongsu-io/bongsu/internal/kube"
 	"github.com/bongsu-io/bongsu/pkg/plaintext"
 )
@@ -113,7 +114,7 @@ func Read(ctx context.Context, dir string, limit int, wanted func(receiver strin
 		return nil, outbox.State{}, fmt.Errorf("no outbox in %s: use the operator's --data-dir (.bongsu/data for `bongsu local`)", dir)
 	case errors.Is(err, fs.ErrPermission):
 		return nil, outbox.State{}, fmt.Errorf("no permission to read the outbox in %s: run this command as the user of the operator", dir)
-	case errors.Is(err, outbox.ErrOlderSchema), errors.Is(err, outbox.ErrNewerSchema):
+	case errors.Is(err, file.ErrOlderSchema), errors.Is(err, file.ErrNewerSchema):
 		return nil, outbox.State{}, fmt.Errorf("%w: use the version of bongsu-operator that wrote the outbox", err)
 	case err != nil:
 		return nil, outbox.State{}, err

@@ -23,6 +23,7 @@ import (
 	"github.com/bongsu-io/bongsu/internal/alarm"
 	"github.com/bongsu-io/bongsu/internal/alarm/match"
 	"github.com/bongsu-io/bongsu/internal/alarm/outbox"
+	"github.com/bongsu-io/bongsu/internal/alarm/outbox/file"
 	"github.com/bongsu-io/bongsu/internal/alarm/source"
 	"github.com/bongsu-io/bongsu/internal/kube"
 	"github.com/bongsu-io/bongsu/internal/testing/eventstream"
@@ -217,7 +218,7 @@ type groupBench struct {
 func newGroupBench(b *testing.B, kind string, open int) *groupBench {
 	b.Helper()
 	g := &groupBench{
-		b: b, path: filepath.Join(b.TempDir(), outbox.FileName), clock: clocktesting.NewFakeClock(time.Unix(1_800_000_000, 0)),
+		b: b, path: filepath.Join(b.TempDir(), file.Name), clock: clocktesting.NewFakeClock(time.Unix(1_800_000_000, 0)),
 		open: open,
 	}
 	store, err := outbox.Open(b.Context(), filepath.Dir(g.path), outbox.WithClock(g.clock))

@@ -14,6 +14,7 @@ import (
 
 	"github.com/bongsu-io/bongsu/internal/alarm"
 	"github.com/bongsu-io/bongsu/internal/alarm/outbox"
+	"github.com/bongsu-io/bongsu/internal/alarm/outbox/file"
 	"github.com/bongsu-io/bongsu/internal/alarm/source"
 )
 
@@ -84,7 +85,7 @@ func testDamagedOutbox(t *testing.T, use func(t *testing.T, s *outbox.Store, han
 		Observe:    func(context.Context, []alarm.Occurrence) {},
 		Clock:      clocktesting.NewFakeClock(s.clock.Now()), Log: logr.Discard(),
 	})
-	if err := p.Start(t.Context()); !errors.Is(err, outbox.ErrCorrupt) {
+	if err := p.Start(t.Context()); !errors.Is(err, file.ErrCorrupt) {
 		t.Errorf("Start returned %v", err)
 	}
 }
@@ -126,13 +127,13 @@ func (f sourceFunc) Run(ctx context.Context, _ source.Start, handle source.Handl
 // damage overwrites the files of the outbox, like a failing disk.
 func damage(t *testing.T, dir string) {
 	t.Helper()
-	for _, name := range []string{outbox.FileName, outbox.FileName + "-wal"} {
-		file, err := os.OpenFile(filepath.Join(dir, name), os.O_WRONLY, 0)
+	for _, name := range []string{file.Name, file.Name + "-wal"} {
+		f, err := os.OpenFile(filepath.Join(dir, name), os.O_WRONLY, 0)
 		must(t, err)
-		info, err := file.Stat()
+		info, err := f.Stat()
 		must(t, err)
-		_, err = file.WriteAt(bytes.Repeat([]byte("x"), int(info.Size())), 0)
+		_, err = f.WriteAt(bytes.Repeat([]byte("x"), int(info.Size())), 0)
 		must(t, err)
-		must(t, file.Close())
+		must(t, f.Close())
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/bongsu-io/bongsu/internal/alarm"
 	"github.com/bongsu-io/bongsu/internal/alarm/match"
 	"github.com/bongsu-io/bongsu/internal/alarm/outbox"
+	"github.com/bongsu-io/bongsu/internal/alarm/outbox/file"
 )
 
 const (
@@ -39,7 +40,7 @@ func (p *Pipeline) followStates(ctx context.Context) error {
 		p.states.plan(time.Time{})
 		wait, err := p.sweep(ctx)
 		p.states.plan(p.Clock.Now().Add(wait))
-		if errors.Is(err, outbox.ErrCorrupt) {
+		if errors.Is(err, file.ErrCorrupt) {
 			return err
 		}
 		if err != nil && ctx.Err() == nil {

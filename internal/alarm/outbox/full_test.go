@@ -11,7 +11,103 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/bongsu-io/bongsu/internal/alarm/outbox/file"
 )
+
+// fill commits until there is no space. It checks that the failed commit changed nothing.
+func fill(t *testing.T, s *Store) {
+	t.Helper()
+	for {
+		before := s.Snapshot()
+		from := int(before.Position) + 1
+		err := s.Commit(context.Background(), Change{Events: &EventStep{Position: before.Position + 10}, Entries: entries("r", from, 10)})
+		if err == nil {
+			continue
+		}
+		if !errors.Is(err, file.ErrFull) {
+			t.Fatalf("got %v, want ErrFull", err)
+		}
+		if diff := cmp.Diff(before, s.Snapshot()); diff != "" {
+			t.Error(diff)
+		}
+		if got := pending(t, s, "r"); int64(len(got)) != before.Backlogs["r"].Entries {
+			t.Errorf("got %d pending, want %d", len(got), before.Backlogs["r"].Entries)
+		}
+		return
+	}
+}
+
+func TestAFullFileLosesNothingAndWorksAgain(t *testing.T) {
+	s := open(t, t.TempDir(), WithMaxBytes(100*file.PageSize))
+	fill(t, s)
+	_, err := s.Finish(context.Background(), prepare(t, s, "r", 20), Outcome{})
+	must(t, err)
+	commit(t, s, "r", int(s.State().Position)+1, 10)
+}
+
+// Entries of past digests must not take the space of entries that wait.
+func TestAFullFileDropsPastDigestsFirst(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir, WithMaxBytes(210*file.PageSize))
+	fill(t, s)
+	n := len(pending(t, s, "r"))
+	_, err := s.Finish(context.Background(), prepare(t, s, "r", min(n/2, MaxEntries)), Outcome{KeepEntries: true})
+	must(t, err)
+	kept := len(inspectReceiver(t, dir, "r", 0).Digested)
+	for range n / 25 {
+		commit(t, s, "r", int(s.State().Position)+1, 10)
+	}
+	if left := len(inspectReceiver(t, dir, "r", 0).Digested); kept == 0 || left >= kept {
+		t.Errorf("%d of %d are kept in a full file", left, kept)
+	}
+}
+
+func TestFullDiskLosesNothingAndWorksAgain(t *testing.T) {
+	mount := t.TempDir()
+	if err := syscall.Mount("tmpfs", mount, "tmpfs", 0, "size=2m"); err != nil {
+		t.Skipf("a small file system cannot be mounted here (it takes root): %v", err)
+	}
+	t.Cleanup(func() { must(t, syscall.Unmount(mount, 0)) })
+	ballast := filepath.Join(mount, "ballast")
+	must(t, os.WriteFile(ballast, make([]byte, 512<<10), 0o600))
+
+	s := open(t, filepath.Join(mount, "data"))
+	fill(t, s)
+	must(t, os.Remove(ballast))
+	want := s.State().Position + 10
+	commit(t, s, "r", int(want)-9, 10)
+	must(t, s.Close())
+	s = open(t, filepath.Join(mount, "data"))
+	if got := s.State().Position; got != want || s.Recovered() != nil {
+		t.Errorf("after opening again: got position %d, recovered %v, want %d", got, s.Recovered(), want)
+	}
+	must(t, s.Close())
+}
+
+func TestTheFileShrinksAfterRemovals(t *testing.T) {
+	skipIfShort(t)
+	ctx, dir := context.Background(), t.TempDir()
+	s := open(t, dir)
+	commit(t, s, "r", 1, 10*chunk)
+	must(t, s.Close())
+	large := size(t, dir)
+
+	s = open(t, dir)
+	_, err := s.DropReceiver(ctx, "r")
+	must(t, err)
+	must(t, s.Close())
+	if small := size(t, dir); small > large/2 {
+		t.Errorf("got %d bytes of %d before, want less than half", small, large)
+	}
+}
+
+func size(t *testing.T, dir string) int64 {
+	t.Helper()
+	info, err := os.Stat(filepath.Join(dir, file.Name))
+	must(t, err)
+	return info.Size()
+}
 
 // Something else fills the disk. The messages that wait are still sent and removed, and
 // nothing else uses the space that is kept for it.
@@ -38,17 +134,14 @@ func TestAFullDiskStillSendsAndAcknowledges(t *testing.T) {
 		must(t, err)
 	}
 	next := Change{Events: &EventStep{Position: 2_000}, Entries: entries("r0", 2_000, 1)}
-	if err := s.Commit(ctx, next); !errors.Is(err, ErrFull) {
+	if err := s.Commit(ctx, next); !errors.Is(err, file.ErrFull) {
 		t.Fatalf("an Event was stored in the space for sending: %v", err)
 	}
 	must(t, s.Close())
 	s = open(t, dir, WithMaxBytes(32<<20))
-	if !s.reserve.spent {
-		t.Error("the next process does not know that the reserve is spent")
-	}
 	must(t, os.Remove(rest))
 	must(t, s.Commit(ctx, next))
-	if info, err := os.Stat(filepath.Join(dir, ReserveName)); err != nil || info.Size() != 2<<20 {
+	if info, err := os.Stat(filepath.Join(dir, file.ReserveName)); err != nil || info.Size() != 2<<20 {
 		t.Errorf("after there is space again, the reserve is %v, %v", info, err)
 	}
 }
@@ -99,8 +192,8 @@ func TestATermBeginsOnAFullDisk(t *testing.T) {
 			t.Cleanup(func() { must(t, syscall.Unmount(mount, 0)) })
 			ctx, dir, spare := context.Background(), filepath.Join(mount, "data"), filepath.Join(mount, "spare")
 			must(t, os.CopyFS(dir, killed))
-			must(t, os.Remove(filepath.Join(dir, FileName+"-shm")))
-			must(t, os.WriteFile(spare, make([]byte, pages*pageSize), 0o600))
+			must(t, os.Remove(filepath.Join(dir, file.Name+"-shm")))
+			must(t, os.WriteFile(spare, make([]byte, pages*file.PageSize), 0o600))
 			fillDisk(t, filepath.Join(mount, "rest"))
 			must(t, os.Remove(spare))
 			s := open(t, dir, WithMaxBytes(32<<20))
@@ -112,23 +205,6 @@ func TestATermBeginsOnAFullDisk(t *testing.T) {
 			must(t, s.dropHeld(ctx, DeliveredOffsets{Default: 1}))
 			must(t, s.Replay(ctx, Replay{Position: 1, Handled: DeliveredOffsets{Default: 1}}))
 		})
-	}
-}
-
-func TestADiskThatIsTooSmallForAReserveWorks(t *testing.T) {
-	mount := t.TempDir()
-	if err := syscall.Mount("tmpfs", mount, "tmpfs", 0, "size=8m"); err != nil {
-		t.Skipf("a small file system cannot be mounted here (it takes root): %v", err)
-	}
-	t.Cleanup(func() { must(t, syscall.Unmount(mount, 0)) })
-	dir := filepath.Join(mount, "data")
-	for position := range 2 {
-		s := open(t, dir, WithMaxBytes(512<<20))
-		commit(t, s, "r", position+1, 1)
-		must(t, s.Close())
-	}
-	if _, err := os.Stat(filepath.Join(dir, ReserveName)); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("it has a reserve: %v", err)
 	}
 }
 
@@ -187,7 +263,7 @@ func TestCanCommitIsFalseOnAFullDiskAndChangesNothing(t *testing.T) {
 	must(t, s.CanCommit(context.Background()))
 	ballast := filepath.Join(mount, "ballast")
 	must(t, os.WriteFile(ballast, make([]byte, 40<<20), 0o600))
-	if err := s.CanCommit(context.Background()); !errors.Is(err, ErrFull) {
+	if err := s.CanCommit(context.Background()); !errors.Is(err, file.ErrFull) {
 		t.Errorf("got %v, want ErrFull", err)
 	}
 	if diff := cmp.Diff(before, s.Snapshot()); diff != "" {
@@ -197,9 +273,9 @@ func TestCanCommitIsFalseOnAFullDiskAndChangesNothing(t *testing.T) {
 }
 
 func TestCanCommitIsFalseInAFullOutbox(t *testing.T) {
-	s := open(t, t.TempDir(), WithMaxBytes(100*pageSize))
+	s := open(t, t.TempDir(), WithMaxBytes(100*file.PageSize))
 	fill(t, s)
-	if err := s.CanCommit(context.Background()); !errors.Is(err, ErrFull) {
+	if err := s.CanCommit(context.Background()); !errors.Is(err, file.ErrFull) {
 		t.Errorf("got %v, want ErrFull", err)
 	}
 }

@@ -1,4 +1,4 @@
-package outbox
+package file
 
 import (
 	"context"
@@ -9,12 +9,14 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"slices"
-	"strings"
 	"syscall"
 
 	_ "modernc.org/sqlite" // the driver
 )
+
+// Name is the name of the database in the data directory. The lock, SQLite's own files (-wal,
+// -shm), the reserve and damaged files are beside it.
+const Name = "outbox.db"
 
 // pragmas apply to every connection.
 //
@@ -22,7 +24,7 @@ import (
 // would forget which messages it had sent since the last checkpoint of the WAL, and send
 // them again.
 //
-// busy_timeout is for an administrator's sqlite3. The store has one writer and never
+// busy_timeout is for an administrator's sqlite3. The file has one writer and never
 // waits for a lock.
 var pragmas = []string{
 	"journal_mode(WAL)",
@@ -39,22 +41,23 @@ const walLimit = 16 << 20
 // maxReaders limits the connections that read. Each has a cache of 2 MB.
 const maxReaders = 4
 
-func openWriter(ctx context.Context, path string, maxBytes int64, memory *memory, compose Composer) (*writer, error) {
+// openWriter opens the one connection that writes, and creates or migrates the tables.
+func openWriter(ctx context.Context, path string, schema Schema, maxBytes int64) (*sql.DB, *sql.Conn, error) {
 	// auto_vacuum comes first: it has an effect only before the first write to the file.
 	pragmas := append([]string{"auto_vacuum(INCREMENTAL)"}, pragmas...)
-	pragmas = append(pragmas, fmt.Sprintf("journal_size_limit(%d)", walLimit), fmt.Sprintf("max_page_count(%d)", maxBytes/pageSize))
+	pragmas = append(pragmas, fmt.Sprintf("journal_size_limit(%d)", walLimit), fmt.Sprintf("max_page_count(%d)", maxBytes/PageSize))
 	db, err := sql.Open("sqlite", dsn(path, "mode=rw", pragmas...))
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	conn, err := db.Conn(ctx)
 	if err != nil {
-		return nil, errors.Join(err, db.Close())
+		return nil, nil, errors.Join(err, db.Close())
 	}
-	if err := migrate(ctx, conn); err != nil {
-		return nil, errors.Join(err, conn.Close(), db.Close())
+	if err := schema.migrate(ctx, conn); err != nil {
+		return nil, nil, errors.Join(err, conn.Close(), db.Close())
 	}
-	return &writer{db: db, conn: conn, compose: compose, stmts: map[string]*sql.Stmt{}, accounts: map[accountKey]int64{}, memory: memory, maxPages: maxBytes / pageSize, maxUsed: usable(maxBytes)}, nil
+	return db, conn, nil
 }
 
 func openReaders(path string) (*sql.DB, error) {
@@ -101,71 +104,9 @@ func lockDir(dir string) (*os.File, error) {
 	return f, nil
 }
 
-// Recovery describes a damaged file that was set aside.
-type Recovery struct {
-	// Path is the new path of the file. Its WAL is beside it, if there was one.
-	Path string
-	// Cause describes the damage.
-	Cause error
-}
-
-// Recovered returns the file that Open set aside, or nil.
-func (s *Store) Recovered() *Recovery { return s.recovered }
-
-// maxSetAside limits the damaged files that are kept. The newest are kept. Each can be as
-// large as the outbox.
-const maxSetAside = 1
-
-const setAsideInfix = ".corrupt-"
-
-// setAside renames the damaged file and its WAL, so that an administrator can still open
-// both. It removes the index of the WAL, which only an open connection uses.
-func (s *Store) setAside(path string, cause error) (*Recovery, error) {
-	if err := s.closeDatabase(); err != nil {
-		// The damage can make closing fail. The file descriptors are closed anyway.
-		cause = errors.Join(cause, err)
-	}
-	aside := path + setAsideInfix + s.clock.Now().UTC().Format("20060102T150405.000000000")
-	if err := os.Rename(path, aside); err != nil {
-		return nil, err
-	}
-	if err := ignoreMissing(os.Rename(path+"-wal", aside+"-wal")); err != nil {
-		return nil, err
-	}
-	if err := ignoreMissing(os.Remove(path + "-shm")); err != nil {
-		return nil, err
-	}
-	return &Recovery{Path: aside, Cause: cause}, prune(path)
-}
-
-// prune removes all but the newest damaged files. ReadDir sorts their names by age.
-func prune(path string) error {
-	files, err := os.ReadDir(filepath.Dir(path))
-	if err != nil {
-		return err
-	}
-	prefix := filepath.Base(path) + setAsideInfix
-	files = slices.DeleteFunc(files, func(f fs.DirEntry) bool {
-		return !strings.HasPrefix(f.Name(), prefix) || strings.HasSuffix(f.Name(), "-wal")
-	})
-	for len(files) > maxSetAside {
-		oldest := filepath.Join(filepath.Dir(path), files[0].Name())
-		err = errors.Join(err, os.Remove(oldest), ignoreMissing(os.Remove(oldest+"-wal")))
-		files = files[1:]
-	}
-	return err
-}
-
-func ignoreMissing(err error) error {
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	return err
-}
-
-// checkFile checks the whole file for damage, and its version. It changes neither the
+// check checks the whole file for damage, and its version. It changes neither the
 // file nor its WAL. A connection that can write would do so when it is closed.
-func checkFile(ctx context.Context, path string) (err error) {
+func check(ctx context.Context, path string, schema Schema) (err error) {
 	db, err := sql.Open("sqlite", dsn(path, "mode=ro"))
 	if err != nil {
 		return err
@@ -173,10 +114,10 @@ func checkFile(ctx context.Context, path string) (err error) {
 	defer func() { err = errors.Join(err, db.Close()) }()
 
 	var version int
-	if err := db.QueryRowContext(ctx, `PRAGMA user_version`).Scan(&version); err != nil {
+	if err := db.QueryRowContext(ctx, selectVersion).Scan(&version); err != nil {
 		return err
 	}
-	if err := checkVersion(version); err != nil {
+	if err := schema.check(version); err != nil {
 		advice := "delete the files %s*, and alarms continue from the checkpoint in the cluster"
 		if errors.Is(err, ErrNewerSchema) {
 			advice = "install that release again, or " + advice
@@ -191,4 +132,51 @@ func checkFile(ctx context.Context, path string) (err error) {
 		return fmt.Errorf("%w: %s", ErrCorrupt, finding)
 	}
 	return nil
+}
+
+// View reads the file in dir, which another process can have open. It takes no lock and changes
+// nothing. It calls read with one transaction, which shows one moment. It fails with
+// fs.ErrNotExist if there is no file, and with ErrOlderSchema or ErrNewerSchema if another
+// release wrote it.
+func View(ctx context.Context, dir string, schema Schema, read func(context.Context, *sql.Tx) error) error {
+	path := filepath.Join(dir, Name)
+	if _, err := os.Stat(path); err != nil {
+		return err
+	}
+	db, err := sql.Open("sqlite", dsn(path, readOnly(path), "query_only(1)", "busy_timeout(5000)", "temp_store(MEMORY)"))
+	if err != nil {
+		return err
+	}
+	if err = errors.Join(view(ctx, db, schema, read), db.Close()); err != nil {
+		return fmt.Errorf("read the outbox in %s: %w", dir, classify(err))
+	}
+	return nil
+}
+
+// readOnly returns the options that open a file without a change. If there is no WAL, no
+// process has the file open. immutable then keeps SQLite from creating files beside it.
+func readOnly(path string) string {
+	if _, err := os.Stat(path + "-wal"); errors.Is(err, fs.ErrNotExist) {
+		return "mode=ro&immutable=1"
+	}
+	return "mode=ro"
+}
+
+func view(ctx context.Context, db *sql.DB, schema Schema, read func(context.Context, *sql.Tx) error) error {
+	tx, err := db.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback() }() // it changed nothing
+	var version int
+	if err := tx.QueryRowContext(ctx, selectVersion).Scan(&version); err != nil {
+		return err
+	}
+	if err := schema.check(version); err != nil {
+		return err
+	}
+	if version < schema.newest() {
+		return fmt.Errorf("%w: its version is %d, and the version of this release is %d", ErrOlderSchema, version, schema.newest())
+	}
+	return read(ctx, tx)
 }
