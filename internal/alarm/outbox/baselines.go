@@ -72,14 +72,6 @@ func (s *Store) BaselineData(ctx context.Context, stream string, uids []string) 
 	return found, nil
 }
 
-// digestColumn scans a digest.
-type digestColumn struct{ into *[16]byte }
-
-func (d digestColumn) Scan(value any) error {
-	copy(d.into[:], value.([]byte))
-	return nil
-}
-
 // baselineBytes returns how many bytes a baseline counts for, rounded up from what SQLite uses
 // for the row and its index.
 func baselineBytes(b *Baseline, withData bool) int64 {
@@ -112,32 +104,6 @@ func (tx *tx) baselineSpace(ctx context.Context) (int64, error) {
 func (m *memory) spaceOfBaselines(maxBytes, waiting int64) int64 {
 	_, parked := m.parkedIn("")
 	return min(maxBytes/baselineFileShare, messageBytes(maxBytes)-waiting-parked)
-}
-
-// baselineUsage are the bytes of baselines, of a namespace and of all.
-func (m *memory) baselineUsage(namespace string) (used, all int64) {
-	m.mu.RLock()
-	defer m.mu.RUnlock()
-	return m.baselineBytes[namespace], m.baselineSum
-}
-
-func (m *memory) addBaseline(namespace string, bytes int64) {
-	m.baselineSum += bytes
-	if m.baselineBytes[namespace] += bytes; m.baselineBytes[namespace] == 0 {
-		delete(m.baselineBytes, namespace)
-	}
-}
-
-// allBaselines returns the bytes of all baselines.
-func (m *memory) allBaselines() int64 {
-	_, all := m.baselineUsage("")
-	return all
-}
-
-// clearBaselines removes the bytes of all baselines and states.
-func (m *memory) clearBaselines() {
-	m.baselineBytes, m.baselineSum = map[string]int64{}, 0
-	m.lasting, m.lastingSum = map[string]int64{}, 0
 }
 
 // addBaseline adds bytes to the baselines of a namespace.

@@ -5,6 +5,8 @@ import (
 	"database/sql/driver"
 	"encoding/json"
 	"time"
+
+	"github.com/google/uuid"
 )
 
 // each calls fn for every row of a result and closes the result.
@@ -51,4 +53,46 @@ func (d jsonColumn) Scan(value any) error {
 func (d jsonColumn) Value() (driver.Value, error) {
 	data, err := json.Marshal(d.into)
 	return string(data), err
+}
+
+// packUID returns a UUID as 16 bytes, and any other text unchanged. It packs only the
+// form that the API server writes, because other forms would be read back differently.
+func packUID(s string) any {
+	u, err := uuid.Parse(s)
+	if err != nil || u.String() != s {
+		return s
+	}
+	return u[:]
+}
+
+// uidColumn scans a UID that packUID wrote.
+type uidColumn struct{ *string }
+
+func (u uidColumn) Scan(value any) error {
+	switch v := value.(type) {
+	case []byte:
+		parsed, err := uuid.FromBytes(v)
+		*u.string = parsed.String()
+		return err
+	default:
+		*u.string = v.(string)
+		return nil
+	}
+}
+
+// duration scans a duration in microseconds.
+type duration struct{ *time.Duration }
+
+func (d duration) Scan(value any) error {
+	micros := value.(int64)
+	*d.Duration = time.Duration(micros) * time.Microsecond
+	return nil
+}
+
+// digestColumn scans a digest.
+type digestColumn struct{ into *[16]byte }
+
+func (d digestColumn) Scan(value any) error {
+	copy(d.into[:], value.([]byte))
+	return nil
 }

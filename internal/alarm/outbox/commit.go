@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/google/uuid"
-
 	"github.com/bongsu-io/bongsu/internal/alarm"
 	"github.com/bongsu-io/bongsu/internal/alarm/outbox/file"
 )
@@ -313,31 +311,6 @@ func (tx *tx) forgetCounts(ctx context.Context, uids []string) error {
 	return nil
 }
 
-// packUID returns a UUID as 16 bytes, and any other text unchanged. It packs only the
-// form that the API server writes, because other forms would be read back differently.
-func packUID(s string) any {
-	u, err := uuid.Parse(s)
-	if err != nil || u.String() != s {
-		return s
-	}
-	return u[:]
-}
-
-// uidColumn scans a UID that packUID wrote.
-type uidColumn struct{ *string }
-
-func (u uidColumn) Scan(value any) error {
-	switch v := value.(type) {
-	case []byte:
-		parsed, err := uuid.FromBytes(v)
-		*u.string = parsed.String()
-		return err
-	default:
-		*u.string = v.(string)
-		return nil
-	}
-}
-
 // Window is the state of a threshold.
 type Window struct {
 	// ID identifies the window: 64 characters at most.
@@ -450,4 +423,19 @@ func (tx *tx) expireWindows(ctx context.Context, before time.Time) (removed int6
 	})
 	tx.Freed = tx.Freed || removed > 0
 	return removed, err
+}
+
+// CanCommit returns nil if a Commit is likely to succeed: the disk and the file have space,
+// and a small transaction reaches the disk. It changes nothing.
+func (s *Store) CanCommit(ctx context.Context) error {
+	if err := s.file.CheckSpace(ctx); err != nil {
+		return err
+	}
+	return s.writeBounded(ctx, "check the outbox", func(ctx context.Context, tx *tx) error {
+		state, err := tx.state(ctx)
+		if err != nil {
+			return err
+		}
+		return tx.setState(ctx, state)
+	})
 }

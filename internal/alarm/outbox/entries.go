@@ -218,27 +218,6 @@ func (tx *tx) removed(ctx context.Context, receiver string, deleted int64) error
 	return nil
 }
 
-// scan reads the rows of a query that returns a number for each alarm.
-func (c Counts) scan(rows *sql.Rows, err error) error {
-	return each(rows, err, func(rows *sql.Rows) error {
-		var alarm string
-		var n int64
-		err := rows.Scan(&alarm, &n)
-		c[alarm] += n
-		return err
-	})
-}
-
-// Counts are the numbers of occurrences that left the outbox, by Entry.Alarm. Counts
-// returned with an error contain what was removed before the error.
-type Counts map[string]int64
-
-func (c Counts) add(other Counts) {
-	for alarm, count := range other {
-		c[alarm] += count
-	}
-}
-
 const selectOfReceiver = `SELECT id FROM entry WHERE receiver = ?1 LIMIT ?2`
 
 // DropReceiver removes all entries, prepared messages, groups and past digests of a

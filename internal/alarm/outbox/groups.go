@@ -46,6 +46,9 @@ func EndKey(last string) string {
 	return hex.EncodeToString(sum[:16])
 }
 
+// groupKey identifies a group of a receiver.
+type groupKey struct{ receiver, group string }
+
 // openGroup is a row of open_group.
 type openGroup struct {
 	group.State
@@ -72,15 +75,6 @@ func (tx *tx) group(ctx context.Context, receiver, id string) (g openGroup, foun
 		return openGroup{}, false, nil
 	}
 	return g, err == nil, err
-}
-
-// duration scans a duration in microseconds.
-type duration struct{ *time.Duration }
-
-func (d duration) Scan(value any) error {
-	micros := value.(int64)
-	*d.Duration = time.Duration(micros) * time.Microsecond
-	return nil
 }
 
 // stateValues are the columns of a State in the order of selectGroup.
@@ -218,18 +212,34 @@ func (tx *tx) forgetGroups(ctx context.Context, at time.Time) (removed int64, er
 	return int64(len(ended)), err
 }
 
-// putReference stores the reference of a group's message if the group is open and its tenant
-// has the space. Without a reference, the next message begins a thread of its own.
-func (tx *tx) putReference(ctx context.Context, receiver string, of GroupState) error {
-	g, known, err := tx.group(ctx, receiver, of.Group)
-	if !known || err != nil {
+// AlarmsOfGroups returns the UIDs of the alarms that have groups.
+func (s *Store) AlarmsOfGroups(ctx context.Context) (uids []string, err error) {
+	rows, err := s.readers.QueryContext(ctx, `SELECT DISTINCT alarm_uid FROM open_group WHERE alarm_uid > '' AND first > 0 AND NOT resolved`)
+	return uids, s.read("list the alarms of groups", each(rows, err, func(rows *sql.Rows) error {
+		var uid string
+		err := rows.Scan(&uid)
+		uids = append(uids, uid)
 		return err
-	}
-	added := referenceBytes(of.Reference, g.name) - referenceBytes(g.reference, g.name)
-	if !tx.hasStateSpace(g.tenant, added, leftByReferences) {
-		return nil
-	}
-	tx.addState(g.tenant, added)
-	_, err = tx.exec(ctx, `UPDATE open_group SET reference = ?, bytes = bytes + ? WHERE receiver = ? AND id = ?`, of.Reference, added, receiver, of.Group)
-	return err
+	}))
+}
+
+// UnresolvedGroup is a group of a receiver that was reported and is not resolved.
+type UnresolvedGroup struct {
+	Receiver, ID, Alarm, Tenant, Name string
+	Since                             time.Time
+	// Last is its last message, if that is kept to be sent again.
+	Last []byte
+}
+
+// UnresolvedGroups returns groups of an alarm, at most limit.
+func (s *Store) UnresolvedGroups(ctx context.Context, alarmUID string, limit int) (groups []UnresolvedGroup, err error) {
+	rows, err := s.readers.QueryContext(ctx, `
+		SELECT receiver, id, alarm, tenant, name, since, (SELECT data FROM repeated WHERE repeated.receiver = open_group.receiver AND group_id = open_group.id)
+		FROM open_group WHERE alarm_uid = ? AND first > 0 AND NOT resolved LIMIT ?`, alarmUID, limit)
+	return groups, s.read("list the groups of an alarm", each(rows, err, func(rows *sql.Rows) error {
+		var g UnresolvedGroup
+		err := rows.Scan(&g.Receiver, &g.ID, &g.Alarm, &g.Tenant, &g.Name, timestamp{&g.Since}, &g.Last)
+		groups = append(groups, g)
+		return err
+	}))
 }

@@ -121,13 +121,6 @@ func (s *Store) HasLastingSpace(ctx context.Context, namespace string, rows, byt
 	return used+bytes <= share((s.memory.spaceOfBaselines(s.maxBytes, waiting)-sum)/baselineShare), nil
 }
 
-func (m *memory) addLasting(namespace string, rows int64) {
-	m.lastingSum += rows
-	if m.lasting[namespace] += rows; m.lasting[namespace] == 0 {
-		delete(m.lasting, namespace)
-	}
-}
-
 const selectLasting = `SELECT id, stream, uid, alarm, state, namespace, since, due, position, group_id, restored, data FROM lasting `
 
 func scanLasting(rows *sql.Rows, all *[]Lasting) (id int64, err error) {

@@ -80,38 +80,6 @@ func (m *memory) preparedFor(receiver string) int64 {
 	return m.prepared[namespaceOf(receiver)]
 }
 
-// totals are numbers by alarm or receiver. The part of a name up to the last slash is the
-// key for all of a namespace.
-type totals map[string]int64
-
-func namespaceOf(name string) string { return name[:strings.LastIndexByte(name, '/')+1] }
-
-func (t totals) add(alarm string, n int64) {
-	for _, of := range []string{alarm, namespaceOf(alarm)} {
-		if t[of] += n; t[of] == 0 {
-			delete(t, of)
-		}
-	}
-}
-
-func (t totals) subtract(gone Counts) {
-	for alarm, n := range gone {
-		t.add(alarm, -n)
-	}
-}
-
-// addIn is add, and also counts those of the alarm in a tenant.
-func (t totals) addIn(tenant, alarm string, n int64) {
-	t.add(alarm, n)
-	of := ofTenant(tenant, alarm)
-	if t[of] += n; t[of] == 0 {
-		delete(t, of)
-	}
-}
-
-// ofTenant is the key of the number of an alarm in a tenant. It is not that of an alarm or of a namespace.
-func ofTenant(tenant, alarm string) string { return tenant + " " + alarm }
-
 // Snapshot returns state and backlogs of the same moment, from memory. Read separately,
 // the position could be ahead of an entry that it covers.
 func (s *Store) Snapshot() Snapshot {
@@ -172,30 +140,6 @@ func (m *memory) load(ctx context.Context, db *sql.DB) error {
 		}
 		m.backlogs[receiver] = b
 		return nil
-	})
-}
-
-// countIn is count for queries of two texts and a number.
-func countIn(ctx context.Context, db *sql.DB, query string, found func(in, of string, n int64)) error {
-	rows, err := db.QueryContext(ctx, query)
-	return each(rows, err, func(rows *sql.Rows) error {
-		var in, of string
-		var n int64
-		err := rows.Scan(&in, &of, &n)
-		found(in, of, n)
-		return err
-	})
-}
-
-// count calls found with each row of a query.
-func count(ctx context.Context, db *sql.DB, query string, found func(of string, n int64)) error {
-	rows, err := db.QueryContext(ctx, query)
-	return each(rows, err, func(rows *sql.Rows) error {
-		var of string
-		var n int64
-		err := rows.Scan(&of, &n)
-		found(of, n)
-		return err
 	})
 }
 
@@ -294,6 +238,69 @@ func (m *memory) removed(receiver string, entries int64, lowest uint64) {
 	m.backlogs[receiver] = b
 }
 
+// sentGroup announces that a message of a group was removed.
+func (m *memory) sentGroup() {
+	select {
+	case m.groupSent <- struct{}{}:
+	default:
+	}
+}
+
+func (m *memory) addBaseline(namespace string, bytes int64) {
+	m.baselineSum += bytes
+	if m.baselineBytes[namespace] += bytes; m.baselineBytes[namespace] == 0 {
+		delete(m.baselineBytes, namespace)
+	}
+}
+
+// clearBaselines removes the bytes of all baselines and states.
+func (m *memory) clearBaselines() {
+	m.baselineBytes, m.baselineSum = map[string]int64{}, 0
+	m.lasting, m.lastingSum = map[string]int64{}, 0
+}
+
+// baselineUsage are the bytes of baselines, of a namespace and of all.
+func (m *memory) baselineUsage(namespace string) (used, all int64) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return m.baselineBytes[namespace], m.baselineSum
+}
+
+// allBaselines returns the bytes of all baselines.
+func (m *memory) allBaselines() int64 {
+	_, all := m.baselineUsage("")
+	return all
+}
+
+func (m *memory) addLasting(namespace string, rows int64) {
+	m.lastingSum += rows
+	if m.lasting[namespace] += rows; m.lasting[namespace] == 0 {
+		delete(m.lasting, namespace)
+	}
+}
+
+// addParked counts parked occurrences, of a namespace and of a tenant.
+func (m *memory) addParked(namespace, tenant string, n, bytes int64) {
+	if m.parked[namespace] += n; m.parked[namespace] == 0 {
+		delete(m.parked, namespace)
+	}
+	if m.parkedBytes[tenant] += bytes; m.parkedBytes[tenant] == 0 {
+		delete(m.parkedBytes, tenant)
+	}
+	m.parkedSum += bytes
+}
+
+func (m *memory) clearParked() {
+	m.parked, m.parkedBytes, m.parkedSum = map[string]int64{}, map[string]int64{}, 0
+}
+
+// parkedIn returns the bytes of parked occurrences, of a tenant and of all.
+func (m *memory) parkedIn(tenant string) (used, all int64) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return m.parkedBytes[tenant], m.parkedSum
+}
+
 // Size describes how much the outbox contains.
 type Size struct {
 	// Entries are messages to send. Held are occurrences in groups, or in messages of
@@ -321,14 +328,4 @@ func (s *Store) Size() Size {
 		size.Parked += n
 	}
 	return size
-}
-
-// all returns the sum over all namespaces.
-func (t totals) all() (sum int64) {
-	for of, n := range t {
-		if strings.HasSuffix(of, "/") {
-			sum += n
-		}
-	}
-	return sum
 }

@@ -13,43 +13,6 @@ import (
 // the same total as the occurrence before it.
 const lastResolves = `max(total * 2 + resolved) % 2`
 
-const selectDueSlots = `
-	SELECT due, ` + lastResolves + `, max(first), sum(count) FROM held INDEXED BY held_by_group
-	WHERE receiver = ?1 AND group_id = ?2 AND entry IS NULL AND due <= ?3 AND (NOT ends OR due <= ?4 AND ` + nothingParked + `)
-	GROUP BY due ORDER BY due`
-
-// dueParts returns the parts of a group that are due, in order.
-func (tx *tx) dueParts(ctx context.Context, g groupKey, now time.Time, readUpTo int64) (parts []group.Part, err error) {
-	rows, err := tx.query(ctx, selectDueSlots, g.receiver, g.group, micros(now), readUpTo)
-	return parts, each(rows, err, func(rows *sql.Rows) error {
-		var p group.Part
-		err := rows.Scan(timestamp{&p.Due}, &p.Resolves, &p.First, &p.Count)
-		parts = append(parts, p)
-		return err
-	})
-}
-
-// releaseGroup makes the next message of a group, and returns the number of its parts.
-func (tx *tx) releaseGroup(ctx context.Context, g groupKey, now time.Time, readUpTo int64) (parts int64, err error) {
-	due, err := tx.dueParts(ctx, g, now, readUpTo)
-	if len(due) == 0 || err != nil {
-		return 0, err
-	}
-	of, _, err := tx.group(ctx, g.receiver, g.group)
-	if err != nil {
-		return 0, err
-	}
-	last, err := tx.lastMessage(ctx, g)
-	if err != nil {
-		return 0, err
-	}
-	n, until := of.Message(due, last, now)
-	if n == 0 {
-		return 0, tx.holdBack(ctx, g, now, until)
-	}
-	return tx.releaseMessage(ctx, dueMessage{groupKey: g, from: due[0].Due, due: due[n-1].Due, state: &of.State})
-}
-
 const selectLastMessage = `
 	SELECT ` + lastResolves + ` FROM held INDEXED BY held_of_message
 	WHERE receiver = ?1 AND group_id = ?2 AND entry IS NOT NULL GROUP BY entry ORDER BY entry DESC LIMIT 1`
@@ -152,11 +115,3 @@ func (tx *tx) putAccepted(ctx context.Context, receiver string, entries []int64,
 // GroupSent returns a channel that receives a value after a message of a group was removed. The
 // next message of the group can then be due.
 func (s *Store) GroupSent() <-chan struct{} { return s.memory.groupSent }
-
-// sentGroup announces that a message of a group was removed.
-func (m *memory) sentGroup() {
-	select {
-	case m.groupSent <- struct{}{}:
-	default:
-	}
-}

@@ -71,13 +71,6 @@ func (s *Store) ParkingSpace(ctx context.Context, tenant string) (used, free int
 	return used, max(0, min(limit-all, u.Free)), nil
 }
 
-// parkedIn returns the bytes of parked occurrences, of a tenant and of all.
-func (m *memory) parkedIn(tenant string) (used, all int64) {
-	m.mu.RLock()
-	defer m.mu.RUnlock()
-	return m.parkedBytes[tenant], m.parkedSum
-}
-
 func (tx *tx) park(ctx context.Context, all []Parked) error {
 	for i := range all {
 		p := &all[i]
@@ -106,21 +99,6 @@ func (tx *tx) insertParked(ctx context.Context, p *Parked) (id int64, err error)
 		p.Key, p.Alarm, p.Object, p.Namespace, p.Tenant, p.Position, p.Since, p.Bytes(), p.Data).Scan(&id)
 	tx.after(func(m *memory) { m.addParked(p.Namespace, p.Tenant, 1, p.Bytes()) })
 	return id, err
-}
-
-// addParked counts parked occurrences, of a namespace and of a tenant.
-func (m *memory) addParked(namespace, tenant string, n, bytes int64) {
-	if m.parked[namespace] += n; m.parked[namespace] == 0 {
-		delete(m.parked, namespace)
-	}
-	if m.parkedBytes[tenant] += bytes; m.parkedBytes[tenant] == 0 {
-		delete(m.parkedBytes, tenant)
-	}
-	m.parkedSum += bytes
-}
-
-func (m *memory) clearParked() {
-	m.parked, m.parkedBytes, m.parkedSum = map[string]int64{}, map[string]int64{}, 0
 }
 
 // ParkedNamespaces returns the namespaces with parked occurrences, from memory.

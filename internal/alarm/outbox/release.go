@@ -5,39 +5,13 @@ import (
 	"crypto/sha256"
 	"database/sql"
 	"encoding/hex"
-	"errors"
 	"io"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/bongsu-io/bongsu/internal/alarm"
 	"github.com/bongsu-io/bongsu/internal/alarm/group"
 )
-
-// Group describes a group when a message of it is made.
-type Group struct {
-	// ID is Membership.Group, By is Membership.By.
-	ID string
-	By []byte
-	// Since is the time of the first occurrence. Total is the number of occurrences up to
-	// this message.
-	Since time.Time
-	Total int64
-	// First is true for the first message of the group.
-	First bool
-	// Resolved is true if the last part resolves the group.
-	Resolved bool
-}
-
-// maxParts limits the parts of a message whose payload is read. The other parts are only
-// counted.
-const maxParts = 1_000
-
-// Composer makes the payload of a group's message from its parts, oldest first, 1,000 at
-// most. count is the number of occurrences of all parts. The same parts make the same
-// payload.
-type Composer func(g Group, parts []Entry, count int64) (payload []byte, err error)
 
 // releasedAtOnce limits the messages that are made in one transaction.
 const releasedAtOnce = 100
@@ -103,9 +77,6 @@ func (s *Store) NextDue(ctx context.Context) (due time.Time, err error) {
 	return due, s.read("read the next due time", err)
 }
 
-// groupKey identifies a group of a receiver.
-type groupKey struct{ receiver, group string }
-
 // dueMessage is a message of a group, with the parts that are due from a time on.
 type dueMessage struct {
 	groupKey
@@ -142,6 +113,43 @@ func (tx *tx) release(ctx context.Context, now time.Time, readUpTo int64) (made 
 		}
 	}
 	return made, len(due) > 0, err
+}
+
+const selectDueSlots = `
+	SELECT due, ` + lastResolves + `, max(first), sum(count) FROM held INDEXED BY held_by_group
+	WHERE receiver = ?1 AND group_id = ?2 AND entry IS NULL AND due <= ?3 AND (NOT ends OR due <= ?4 AND ` + nothingParked + `)
+	GROUP BY due ORDER BY due`
+
+// dueParts returns the parts of a group that are due, in order.
+func (tx *tx) dueParts(ctx context.Context, g groupKey, now time.Time, readUpTo int64) (parts []group.Part, err error) {
+	rows, err := tx.query(ctx, selectDueSlots, g.receiver, g.group, micros(now), readUpTo)
+	return parts, each(rows, err, func(rows *sql.Rows) error {
+		var p group.Part
+		err := rows.Scan(timestamp{&p.Due}, &p.Resolves, &p.First, &p.Count)
+		parts = append(parts, p)
+		return err
+	})
+}
+
+// releaseGroup makes the next message of a group, and returns the number of its parts.
+func (tx *tx) releaseGroup(ctx context.Context, g groupKey, now time.Time, readUpTo int64) (parts int64, err error) {
+	due, err := tx.dueParts(ctx, g, now, readUpTo)
+	if len(due) == 0 || err != nil {
+		return 0, err
+	}
+	of, _, err := tx.group(ctx, g.receiver, g.group)
+	if err != nil {
+		return 0, err
+	}
+	last, err := tx.lastMessage(ctx, g)
+	if err != nil {
+		return 0, err
+	}
+	n, until := of.Message(due, last, now)
+	if n == 0 {
+		return 0, tx.holdBack(ctx, g, now, until)
+	}
+	return tx.releaseMessage(ctx, dueMessage{groupKey: g, from: due[0].Due, due: due[n-1].Due, state: &of.State})
 }
 
 // releaseMessage makes one message and returns the number of its parts. It never adds
@@ -196,63 +204,6 @@ func (tx *tx) sumParts(ctx context.Context, m dueMessage) (e *Entry, ends bool, 
 	})
 	e.Key = hex.EncodeToString(keys.Sum(nil)[:16])
 	return e, ends, err
-}
-
-// selectGroupOf selects the state of the group after the last part of a message. The message is
-// the first of the group if its first part was due in that.
-const (
-	selectGroupOf = `
-	SELECT by, since, total, (SELECT first FROM held WHERE entry = ?1 ORDER BY due LIMIT 1), resolved FROM held JOIN content ON content.id = held.content
-	WHERE entry = ?1 ORDER BY due DESC, position DESC, key DESC LIMIT 1`
-	selectParts = `
-	SELECT held.alarm, key, stream, position, count, created_at, ends, data FROM held JOIN content ON content.id = held.content
-	WHERE entry = ?1 ORDER BY due, position, key LIMIT ?2`
-	selectChange = `SELECT 1 FROM held INDEXED BY held_change_by_entry WHERE entry = ?1 AND stream <> '' LIMIT 1`
-)
-
-// inOrderOf returns a query for the parts of a message in their order in the group, if one of
-// them is a change. Positions of changes and Events are not comparable. A resolution can have the
-// same total as the occurrence before it.
-func inOrderOf(changes bool, query string) string {
-	if !changes {
-		return query
-	}
-	return strings.NewReplacer("ORDER BY due DESC,", "ORDER BY due DESC, total DESC, resolved DESC, ends DESC,",
-		"ORDER BY due,", "ORDER BY due, total, resolved, ends,").Replace(query)
-}
-
-// composeMessage returns the payload of a group's message, made from its parts.
-func (s *Store) composeMessage(ctx context.Context, e *Entry, id string) ([]byte, error) {
-	g := Group{ID: id}
-	var changes bool
-	if err := s.readers.QueryRowContext(ctx, selectChange, e.ID).Scan(&changes); err != nil && !errors.Is(err, sql.ErrNoRows) {
-		return nil, err
-	}
-	err := s.readers.QueryRowContext(ctx, inOrderOf(changes, selectGroupOf), e.ID).Scan(&g.By, timestamp{&g.Since}, &g.Total, &g.First, &g.Resolved)
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil, nil // it was finished meanwhile
-	}
-	if err != nil {
-		return nil, err
-	}
-	g.Total = max(g.Total, e.Count) // after a replay that began within the group
-	var parts []Entry
-	rows, err := s.readers.QueryContext(ctx, inOrderOf(changes, selectParts), e.ID, maxParts)
-	err = each(rows, err, func(rows *sql.Rows) error {
-		p := Entry{Receiver: e.Receiver}
-		p.Member = &Membership{Group: id}
-		var ends bool
-		err := rows.Scan(&p.Alarm, &p.Key, &p.Stream, &p.Position, &p.Count, timestamp{&p.CreatedAt}, &ends, &p.Payload)
-		if ends {
-			p.Member.Event.Kind = group.End
-		}
-		parts = append(parts, p)
-		return err
-	})
-	if err != nil {
-		return nil, err
-	}
-	return s.compose(g, parts, e.Count)
 }
 
 func (tx *tx) insertReleased(ctx context.Context, e *Entry, id string) (entry int64, err error) {

@@ -153,14 +153,6 @@ func (tx *tx) countAll(ctx context.Context, changes map[string]StatusCounts) err
 	return nil
 }
 
-// countEnded counts the occurrences of a message that was delivered or given up.
-func (tx *tx) countEnded(ctx context.Context, receiver string, o *Outcome, ended Counts, now time.Time) error {
-	if o.GivenUp {
-		return tx.countEach(ctx, receiver, ended, dropped)
-	}
-	return tx.countEach(ctx, receiver, ended, func(n int64) StatusCounts { return StatusCounts{Delivered: n, LastDelivery: now} })
-}
-
 func dropped(n int64) StatusCounts { return StatusCounts{Dropped: n} }
 
 // countEach counts occurrences for their alarms and for their receiver, which is empty if it

@@ -74,7 +74,7 @@ func Open(ctx context.Context, dir string, opts ...Option) (*Store, error) {
 	s := &Store{clock: clock.RealClock{}, deciding: semaphore.NewWeighted(1)}
 	s.memory.groupSent = make(chan struct{}, 1)
 	s.accounts = map[accountKey]int64{}
-	s.compose = func(Group, []Entry, int64) ([]byte, error) { return nil, errNoComposer }
+	s.compose = noComposer
 	for _, opt := range opts {
 		opt(s)
 	}
@@ -95,21 +95,6 @@ func (s *Store) Recovered() *file.Recovery { return s.file.Recovered() }
 
 // Used returns the bytes of the file that are in use.
 func (s *Store) Used(ctx context.Context) (int64, error) { return s.file.Used(ctx) }
-
-// CanCommit returns nil if a Commit is likely to succeed: the disk and the file have space,
-// and a small transaction reaches the disk. It changes nothing.
-func (s *Store) CanCommit(ctx context.Context) error {
-	if err := s.file.CheckSpace(ctx); err != nil {
-		return err
-	}
-	return s.writeBounded(ctx, "check the outbox", func(ctx context.Context, tx *tx) error {
-		state, err := tx.state(ctx)
-		if err != nil {
-			return err
-		}
-		return tx.setState(ctx, state)
-	})
-}
 
 // Close closes the store and releases its directory. It waits for a write that has begun.
 // Later calls of other methods fail with [file.ErrClosed].
@@ -215,5 +200,3 @@ var (
 	// ErrNothingPending reports that there is no entry to prepare.
 	ErrNothingPending = errors.New("the receiver has no pending entries")
 )
-
-var errNoComposer = errors.New("the outbox was opened without a composer")
