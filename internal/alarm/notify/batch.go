@@ -2,10 +2,6 @@ package notify
 
 import (
 	"context"
-	"slices"
-	"time"
-
-	"golang.org/x/time/rate"
 
 	"github.com/bongsu-io/bongsu/internal/alarm/message"
 	"github.com/bongsu-io/bongsu/internal/alarm/outbox"
@@ -79,53 +75,9 @@ func (w *worker) batch(c config) (*draft, error) {
 	return d, nil
 }
 
-// setGroup replaces the state of a group by a later one, unless that changes nothing.
-func (d *draft) setGroup(s outbox.GroupState) {
-	if !s.Resolves && s.Remember == nil {
-		return
-	}
-	d.Groups = slices.DeleteFunc(d.Groups, func(former outbox.GroupState) bool { return former.Group == s.Group })
-	d.Groups = append(d.Groups, s)
-}
-
 // batchSucceeded lets the next batch be larger, up to the limit of the receiver.
 func (w *worker) batchSucceeded() {
 	if w.lane.batch > 0 {
 		w.lane.batch++
 	}
-}
-
-// reserve asks all limits for one message. It returns how long the message must wait.
-func reserve(limits []*rate.Limiter, now time.Time) (reservations []*rate.Reservation, delay time.Duration) {
-	for _, limit := range limits {
-		r := limit.ReserveN(now, 1)
-		reservations = append(reservations, r)
-		delay = max(delay, r.DelayFrom(now))
-	}
-	return reservations, delay
-}
-
-func cancelAll(reservations []*rate.Reservation, now time.Time) {
-	for _, r := range reservations {
-		r.CancelAt(now)
-	}
-}
-
-// takeNow takes the permission for one message from all limits, unless it must wait.
-func (d *draft) takeNow(limits []*rate.Limiter, now time.Time) bool {
-	reservations, delay := reserve(limits, now)
-	undo := func() { cancelAll(reservations, now) } // a limiter ignores a cancellation at a later time
-	if delay > 0 {
-		undo()
-		return false
-	}
-	d.undo = append(d.undo, undo)
-	return true
-}
-
-func (d *draft) returnPermissions() {
-	for _, undo := range d.undo {
-		undo()
-	}
-	d.undo = nil
 }

@@ -9,17 +9,14 @@ package notify
 import (
 	"cmp"
 	"context"
-	"slices"
 	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
 	"k8s.io/utils/clock"
-)
 
-// sweepInterval is the time between two checks for messages that are too old or whose
-// receiver no longer exists.
-const sweepInterval = time.Minute
+	"github.com/bongsu-io/bongsu/internal/alarm"
+)
 
 // Options of a Dispatcher. A zero field takes its default.
 type Options struct {
@@ -108,118 +105,112 @@ func NewDispatcher(outbox Store, observer Observer, clk clock.Clock, log logr.Lo
 // NeedLeaderElection is true: only the leader delivers.
 func (d *Dispatcher) NeedLeaderElection() bool { return true }
 
-// Run delivers messages until ctx ends. It then waits for requests in flight, at most
-// for Options.Grace, and stores their results. Call it only once.
-func (d *Dispatcher) Run(ctx context.Context) error {
-	requests, cancelRequests := context.WithCancel(context.WithoutCancel(ctx))
-	defer cancelRequests()
-	d.begin(&lifetime{work: ctx, requests: requests, storage: context.WithoutCancel(ctx), began: d.clock.Now()})
-	d.workers.Go(func() { d.repeatUntil(ctx.Done()) })
-	d.sweepUntil(ctx.Done())
-	d.end()
-
-	grace := d.clock.NewTimer(d.opts.Grace)
-	defer grace.Stop()
-	finished := make(chan struct{})
-	go func() {
-		defer close(finished)
-		d.workers.Wait()
-	}()
-	select {
-	case <-finished:
-	case <-grace.C():
-		cancelRequests()
-		<-finished
+// queue returns the queue of key and creates it if needed. The caller holds d.mu.
+func (d *Dispatcher) queue(key string) *queue {
+	q, ok := d.queues[key]
+	if !ok {
+		q = &queue{key: key}
+		q.current, q.supersede = context.WithCancel(context.Background())
+		d.queues[key] = q
 	}
-	return nil
+	return q
 }
 
-func (d *Dispatcher) begin(l *lifetime) {
+// Configure adds or replaces a receiver. It ends the receiver's pause, and the next attempt
+// uses the new configuration.
+func (d *Dispatcher) Configure(r Receiver) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.running = l
-	for _, q := range d.queues {
-		d.startWorker(q)
-	}
-}
-
-func (d *Dispatcher) end() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.running = nil
-}
-
-// sweepUntil periodically starts a worker for every receiver with pending messages.
-// This includes unusable receivers, because their messages expire too, and receivers with
-// occurrences in groups, which can be dropped before they are due.
-func (d *Dispatcher) sweepUntil(done <-chan struct{}) {
-	for {
-		d.sweep()
-		timer := d.clock.NewTimer(sweepInterval)
-		select {
-		case <-timer.C():
-		case <-done:
-			timer.Stop()
-			return
-		}
-	}
-}
-
-func (d *Dispatcher) sweep() {
-	keys := d.outbox.Receivers()
-	orphans := d.orphans(keys)
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for _, id := range keys {
-		q := d.queue(id)
-		if !q.known && orphans[id] {
-			q.deleted = true
-		}
-		d.startWorker(q)
-	}
-	d.limiters.sweep(d.clock.Now())
-	d.computing.sweep(d.clock.Now())
-}
-
-// orphans returns the receivers that do not exist any more. It may read from the API server, so the caller must not hold d.mu.
-func (d *Dispatcher) orphans(keys []string) map[string]bool {
-	d.mu.Lock()
-	unknown := slices.DeleteFunc(slices.Clone(keys), func(key string) bool {
-		q := d.queues[key]
-		return q != nil && q.known
-	})
-	d.mu.Unlock()
-	orphans := map[string]bool{}
-	for _, key := range unknown {
-		orphans[key] = d.opts.Orphaned(key)
-	}
-	return orphans
-}
-
-// startWorker starts the queue's goroutine, or makes the running one check the queue
-// again. The caller holds d.mu.
-func (d *Dispatcher) startWorker(q *queue) {
-	q.woken = true
-	if d.running == nil || q.working {
+	q := d.present(alarm.ReceiverID(r.Key, r.UID))
+	if q.receiver != nil && r.Fingerprint != "" && q.receiver.Fingerprint == r.Fingerprint {
 		return
 	}
-	q.working = true
-	w := &worker{Dispatcher: d, lifetime: d.running, queue: q}
-	d.workers.Go(w.run)
+	q.known, q.deleted = true, false
+	d.replace(q, &r)
 }
 
-// stopWorker marks the queue's goroutine as ended, unless the queue was woken in the
-// meantime. It reports whether the goroutine must end.
-func (d *Dispatcher) stopWorker(q *queue) bool {
+// Disable records that the receiver with this ID exists but is unusable, for example because
+// its Secret is missing. Pending messages wait. A key means the receiver that exists now.
+func (d *Dispatcher) Disable(id string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if q.woken && d.running != nil {
-		q.woken = false
-		return false
+	q := d.present(d.receiverOf(id))
+	q.known = true
+	d.replace(q, nil)
+}
+
+// present returns the queue of the receiver that exists now. It forgets a former one of the
+// same name. The caller holds d.mu.
+func (d *Dispatcher) present(id string) *queue {
+	key := alarm.ReceiverKey(id)
+	former, ok := d.current[key]
+	if ok && former == key && id != key {
+		d.queue(former).known = false // it was disabled before its UID was known
+	} else if former != id {
+		d.forget(former)
 	}
-	q.working = false
-	if !q.known && !q.deleted && !q.failing {
-		delete(d.queues, q.key)
+	d.current[key] = id
+	return d.queue(id)
+}
+
+// Forget records that the receiver with this key does not exist. The Dispatcher drops its pending
+// messages, unless it is configured again first.
+func (d *Dispatcher) Forget(key string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.forget(d.current[key])
+	delete(d.current, key)
+}
+
+// forget drops the messages of a receiver. The caller holds d.mu.
+func (d *Dispatcher) forget(id string) {
+	q, ok := d.queues[id]
+	if !ok || !q.known {
+		return
 	}
-	return true
+	q.known, q.deleted = false, true
+	q.failing = false
+	d.replace(q, nil)
+}
+
+// receiverOf returns the ID of the receiver that exists now, if id is a key. The caller holds d.mu.
+func (d *Dispatcher) receiverOf(id string) string {
+	if present, ok := d.current[id]; ok {
+		return present
+	}
+	return id
+}
+
+// Wake announces new messages for receivers with these IDs.
+func (d *Dispatcher) Wake(keys ...string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, key := range keys {
+		if q, ok := d.queues[key]; ok && q.usable() {
+			d.startWorker(q)
+		}
+	}
+}
+
+// replace replaces the queue's receiver with r, which may be nil. The caller holds d.mu.
+func (d *Dispatcher) replace(q *queue, r *Receiver) {
+	former := q.receiver
+	q.receiver, q.limits = r, d.limiters.acquire(r)
+	d.limiters.release(former)
+	q.failure, q.next, q.changed = nil, time.Time{}, true
+	q.attempt = lastAttempt{}
+	q.repeats.forget()
+	switch {
+	case r == nil:
+	case r.Drop == "":
+		q.dropped = ""
+	case q.dropped == "":
+		q.dropped = r.Dropped
+	}
+	if r != nil && q.tested == "" {
+		q.tested = r.Tested
+	}
+	q.supersede()
+	q.current, q.supersede = context.WithCancel(context.Background())
+	d.startWorker(q)
 }

@@ -18,50 +18,6 @@ const divisor = 8
 // others. Beyond it, one that fails again is dropped. More can be set aside during an outage.
 const maxSetAside = 100
 
-// lane is a part of a queue. Messages of different lanes do not wait for each other.
-type lane struct {
-	// id is the lane's number in the outbox.
-	id int64
-	// tried is the time of the last attempt, former that of the one before, and next the
-	// earliest time of the next one.
-	tried, former, next time.Time
-	// failures counts the failed attempts of the attempt with this ID.
-	failures int
-	attempt  int64
-	backoff  backoff
-	// alone means that the message failed although the receiver had accepted another one since
-	// the attempt before.
-	alone bool
-	// limit is the number of entries that the next digest can have; 0 is no limit.
-	limit int
-	// batch is the number of messages that the next batch can have; 0 is the limit of the
-	// receiver. Entries with an ID up to single are sent alone.
-	batch  int
-	single int64
-	// noSpace means that the next message could not be prepared: see worker.noteSpace.
-	noSpace bool
-}
-
-// maxDigest returns how many entries a message of the lane can have. An attempt of a lane other
-// than the main lane has only one: outbox.Prepare binds no others.
-func (l *lane) maxDigest() int {
-	if l.id != outbox.MainLane {
-		return 1
-	}
-	return cmp.Or(l.limit, outbox.MaxEntries)
-}
-
-// failed counts a failed attempt.
-func (l *lane) failed(r *request) {
-	if l.attempt != r.ID {
-		l.attempt, l.failures, l.alone = r.ID, 0, false
-	}
-	l.failures++
-}
-
-// postpone ends an attempt of a message that is set aside.
-func (l *lane) postpone(now time.Time) { l.next = now.Add(l.backoff.next(minAside, maxAside)) }
-
 // loadLanes reads the lanes of the queue once.
 func (w *worker) loadLanes() error {
 	if w.queue.lanes != nil {
@@ -209,6 +165,19 @@ func (w *worker) laneFailed(r *request) error {
 	return nil
 }
 
+// divide makes the messages of a batch or an incident that failed pending again: only some of
+// them can be the cause. Those of a batch are sent alone. If its size is the cause, the next
+// batches are smaller. After a refusal about an incident, its oldest message is sent alone.
+func (w *worker) divide(r *request) error {
+	w.lane.single = r.Entries[0]
+	if r.Kind == KindBatch {
+		w.lane.single = r.Entries[len(r.Entries)-1]
+		w.lane.batch = max(minBatch, len(r.Entries)/2)
+	}
+	_, err := w.outbox.Discard(w.storage, r.Attempt)
+	return err
+}
+
 // rejoin moves what waits in a lane back to the main lane, after its message was sent or
 // dropped.
 func (w *worker) rejoin(id int64) error {
@@ -252,84 +221,33 @@ func (w *worker) countAside() {
 	}
 }
 
-const droppedByUserText = "a user dropped the message"
+// noteSpace records whether the message of the lane could not be prepared for lack of space,
+// and returns the error. The log does not show it, because a tenant could fill the log.
+func (w *worker) noteSpace(err error) error {
+	w.lane.noSpace = errors.Is(err, outbox.ErrTooManyPrepared)
+	w.showSpace()
+	return err
+}
 
-// dropByUser drops the messages that the receiver's annotation names. done is false if it
-// must be called again.
-func (w *worker) dropByUser(c config) (done bool, err error) {
-	if !c.usable || c.receiver.Drop == "" || c.receiver.Drop == c.dropped {
-		return true, nil
+// freeSpace records that no message waits for space, because none waits.
+func (w *worker) freeSpace() {
+	for _, l := range w.queue.lanes {
+		l.noSpace = false
 	}
-	for id := range w.queue.lanes {
-		if id == outbox.MainLane && c.receiver.Drop == "all" {
-			continue
-		}
-		if found, err := w.dropPrepared(id, c.receiver.Drop); found || err != nil {
-			return false, err
-		}
+	w.showSpace()
+}
+
+// showSpace updates what Dispatcher.Failure returns.
+func (w *worker) showSpace() {
+	noSpace := false
+	for _, l := range w.queue.lanes {
+		noSpace = noSpace || l.noSpace
 	}
 	w.mu.Lock()
-	w.queue.dropped = c.receiver.Drop
+	changed := w.queue.noSpace != noSpace
+	w.queue.noSpace = noSpace
 	w.mu.Unlock()
-	w.observer.Changed(w.queue.key)
-	return true, nil
-}
-
-// dropPrepared drops the prepared message of a lane, or one message of a batch, if a user drops
-// it. found is false otherwise.
-func (w *worker) dropPrepared(lane int64, drop string) (found bool, err error) {
-	r, err := w.readPrepared(lane)
-	if r == nil || err != nil {
-		return false, err
+	if changed {
+		w.observer.Changed(w.queue.key)
 	}
-	if drop != "all" && r.Key != drop {
-		return w.dropOne(r, drop)
-	}
-	w.result = &result{request: r, cause: DropByUser, text: droppedByUserText}
-	return true, w.finish()
-}
-
-// SetAside returns the number of messages that are set aside, because a receiver that accepts
-// others does not accept them. It is 0 while the receiver accepts nothing.
-func (d *Dispatcher) SetAside(key string) int {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if q, ok := d.queues[d.receiverOf(key)]; ok && q.failure == nil {
-		return q.aside
-	}
-	return 0
-}
-
-// SetAsideByAll returns the sum of SetAside of all receivers.
-func (d *Dispatcher) SetAsideByAll() (n int) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for _, q := range d.queues {
-		if q.failure == nil {
-			n += q.aside
-		}
-	}
-	return n
-}
-
-// FailingReceivers returns the number of receivers whose last attempt failed and is retried.
-func (d *Dispatcher) FailingReceivers() (n int) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for _, q := range d.queues {
-		if q.failure != nil && q.failure.Class != Reject {
-			n++
-		}
-	}
-	return n
-}
-
-// Dropped returns the last value of Receiver.Drop that was handled.
-func (d *Dispatcher) Dropped(key string) string {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if q, ok := d.queues[d.receiverOf(key)]; ok {
-		return q.dropped
-	}
-	return ""
 }

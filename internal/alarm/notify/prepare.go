@@ -1,13 +1,9 @@
 package notify
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"slices"
 
 	"github.com/bongsu-io/bongsu/internal/alarm/message"
 	"github.com/bongsu-io/bongsu/internal/alarm/outbox"
@@ -23,43 +19,9 @@ const (
 	// maxSearched is the number of pending messages among which those of one destination are
 	// searched. It limits the time.
 	maxSearched = 2_000
-	// maxThreads is the number of open threads that the groups of one budget, which is that
-	// of a namespace, can have at a receiver. Each needs a message that resolves it, for which
-	// others wait. Further groups have messages without a thread.
-	maxThreads = 100
 )
 
 const unreadableText = "the message could not be read or rendered, which is a bug in the operator: see the operator's log"
-
-// request is a prepared message, or a prepared batch of them.
-type request struct {
-	*outbox.Attempt
-	content
-}
-
-// content is stored in the outbox as the body of an attempt.
-type content struct {
-	Kind Kind `json:"kind"`
-	// Format is the format of the Notifier that rendered the messages.
-	Format string `json:"format"`
-	// Messages are in the order of the entries if the Kind is KindBatch. Else it is one.
-	Messages []BatchMessage `json:"messages"`
-	// Groups contains the last state of each group that has a message.
-	Groups []outbox.GroupState `json:"groups,omitempty"`
-}
-
-// BatchMessage is a message as the receiver gets it.
-type BatchMessage struct {
-	// Key is the idempotency key of the message.
-	Key string `json:"key"`
-	// Body is what Notifier.Render returned.
-	Body []byte `json:"body"`
-}
-
-// combines reports whether the receiver gets one message for several entries that are not a digest.
-func (r *request) combines() bool {
-	return len(r.Entries) > 1 && r.Kind != KindDigest && r.Kind != KindBatch
-}
 
 // next returns the message of the lane to send: the prepared one, or else the oldest pending
 // one, or several of those. If the rate limit held that back, these are a digest. It returns nil
@@ -200,147 +162,6 @@ func (w *worker) renderAgain(c config, r *request) (*request, error) {
 	return &request{r.Attempt, d.content}, nil
 }
 
-// draft is a message or a batch under construction.
-type draft struct {
-	content
-	ids  []int64
-	keys []string
-	// incident means that the newest message replaces the others. combined has those that can be
-	// read, and readable is their number.
-	incident bool
-	combined combiner
-	readable int
-	// undo returns the permissions of the rate limits that the messages of a batch after the first have.
-	undo []func()
-}
-
-// combiner makes one message of several.
-type combiner interface {
-	Add(message.Part)
-	Message() message.Message
-}
-
-// newDraft returns an empty draft of a digest. If it is about an incident, the newest message replaces
-// the others instead.
-func newDraft(incident bool) *draft {
-	if incident {
-		return &draft{incident: true, combined: message.NewLatest()}
-	}
-	return &draft{combined: message.NewCombiner()}
-}
-
-// take adds an entry. Its message is nil if it cannot be read.
-func (d *draft) take(e *outbox.Entry, m *message.Part) {
-	d.ids, d.keys = append(d.ids, e.ID), append(d.keys, e.Key)
-	if m != nil {
-		d.readable++
-		d.combined.Add(*m)
-	}
-}
-
-// key returns the idempotency key. The key of a single entry is used as it is, so that
-// it stays the same if the operator reads the same Event again. That of several differs by kind.
-func (d *draft) key() string {
-	if len(d.keys) == 1 {
-		return d.keys[0]
-	}
-	sum := sha256.New()
-	_, _ = io.WriteString(sum, string(d.Kind)+"\x00") // a hash never returns an error
-	for _, key := range d.keys {
-		_, _ = io.WriteString(sum, key+"\x00")
-	}
-	return hex.EncodeToString(sum.Sum(nil)[:keyLength])
-}
-
-// keyLength is the number of bytes of a key, as in alarm.Key.
-const keyLength = 16
-
-var errNothingReadable = errors.New("nothing of the message can be read")
-
-// renderAll renders one message for all entries.
-func (w *worker) renderAll(c config, d *draft) error {
-	if d.readable == 0 {
-		return errNothingReadable
-	}
-	m := d.combined.Message()
-	switch {
-	case len(d.ids) > 1 && !d.incident:
-		d.Kind = KindDigest
-	case m.Group != nil:
-		d.Kind, d.Groups = KindGroup, []outbox.GroupState{groupState(c.receiver.Notifier, &m)}
-	default:
-		d.Kind = KindOccurrence
-	}
-	body, err := w.render(c, m)
-	if err != nil {
-		return fmt.Errorf("render a message: %w", err)
-	}
-	d.Format, d.Messages = c.receiver.Notifier.Format(), []BatchMessage{{d.key(), body}}
-	return nil
-}
-
-// groupState returns what the delivery of a message changes in its group.
-func groupState(n Notifier, m *message.Message) outbox.GroupState {
-	s := outbox.GroupState{Resolves: IsResolved(m), Remember: remember(n, m)}
-	if m.Group != nil {
-		s.Group = m.Group.Key
-	}
-	return s
-}
-
-func decode(e *outbox.Entry) (*message.Part, error) {
-	var m message.Part
-	if err := json.Unmarshal(e.Payload, &m); err != nil {
-		return nil, err
-	}
-	return &m, nil
-}
-
-// choice is what happens to an entry that is offered to a draft: whether it is taken, and whether
-// later entries are offered.
-type choice struct{ take, more bool }
-
-// chooser chooses entries. The message is nil if it cannot be read.
-type chooser func(*outbox.Entry, *message.Part) (choice, error)
-
-// collect offers pages of at most so many entries to a draft, the oldest first, until it has enough.
-// read returns the page after an ID.
-func (d *draft) collect(limit, page int, read func(after int64, size int) ([]outbox.Entry, error), choose chooser) error {
-	for after := int64(0); len(d.ids) < limit; {
-		entries, err := read(after, min(page, limit-len(d.ids)))
-		if len(entries) == 0 || err != nil {
-			return err
-		}
-		if more, err := d.offer(entries, choose); !more || err != nil {
-			return err
-		}
-		after = entries[len(entries)-1].ID
-	}
-	return nil
-}
-
-// offer reports whether later entries are offered too.
-func (d *draft) offer(entries []outbox.Entry, choose chooser) (more bool, err error) {
-	more = true
-	for i := 0; i < len(entries) && more; i++ {
-		m, _ := decode(&entries[i])
-		chosen, err := choose(&entries[i], m)
-		if err != nil {
-			return false, err
-		}
-		if chosen.take {
-			d.take(&entries[i], m)
-		}
-		more = chosen.more
-	}
-	return more, nil
-}
-
-// pending reads a page of the lane.
-func (w *worker) pending(after int64, size int) ([]outbox.Entry, error) {
-	return w.outbox.Pending(w.storage, outbox.Query{Receiver: w.queue.key, Lane: w.lane.id, After: after, Limit: size})
-}
-
 // digest combines the oldest pending entries, at most limit, that have the destination of the
 // first one.
 func (w *worker) digest(c config, limit int) (*draft, error) {
@@ -394,28 +215,3 @@ func (w *worker) separator(r *Receiver) separator {
 
 // separator reports whether a message is not combined with others.
 type separator func(*message.Message) (bool, error)
-
-// divide makes the messages of a batch or an incident that failed pending again: only some of
-// them can be the cause. Those of a batch are sent alone. If its size is the cause, the next
-// batches are smaller. After a refusal about an incident, its oldest message is sent alone.
-func (w *worker) divide(r *request) error {
-	w.lane.single = r.Entries[0]
-	if r.Kind == KindBatch {
-		w.lane.single = r.Entries[len(r.Entries)-1]
-		w.lane.batch = max(minBatch, len(r.Entries)/2)
-	}
-	_, err := w.outbox.Discard(w.storage, r.Attempt)
-	return err
-}
-
-// dropOne drops the message with a key of a prepared batch. The other messages are then
-// pending again. found is false if the message is in no batch.
-func (w *worker) dropOne(r *request, key string) (found bool, err error) {
-	i := slices.IndexFunc(r.Messages, func(m BatchMessage) bool { return m.Key == key })
-	if i < 0 || r.Kind != KindBatch {
-		return false, nil
-	}
-	counts, err := w.outbox.Discard(w.storage, r.Attempt, r.Entries[i])
-	w.dropped(counts, DropByUser, droppedByUserText)
-	return true, err
-}

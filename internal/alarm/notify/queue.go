@@ -8,8 +8,8 @@ import (
 
 	"golang.org/x/time/rate"
 
-	"github.com/bongsu-io/bongsu/internal/alarm"
 	"github.com/bongsu-io/bongsu/internal/alarm/message"
+	"github.com/bongsu-io/bongsu/internal/alarm/outbox"
 )
 
 // Receiver is the configuration of one receiver.
@@ -55,6 +55,13 @@ type Limit struct {
 	Every time.Duration
 	// Burst is the number of messages that need not wait after a quiet time. Default: 1.
 	Burst int
+}
+
+// Test is a test message that a user asked for.
+type Test struct {
+	// Value identifies the test. It is empty if the user asks for none.
+	Value   string
+	Message message.Message
 }
 
 // queue is the state of one receiver. The Dispatcher's mutex guards it.
@@ -109,147 +116,65 @@ type queue struct {
 
 func (q *queue) usable() bool { return q.receiver != nil }
 
-// queue returns the queue of key and creates it if needed. The caller holds d.mu.
-func (d *Dispatcher) queue(key string) *queue {
-	q, ok := d.queues[key]
-	if !ok {
-		q = &queue{key: key}
-		q.current, q.supersede = context.WithCancel(context.Background())
-		d.queues[key] = q
-	}
-	return q
+// lastAttempt is the result of an attempt.
+type lastAttempt struct {
+	made    bool
+	failure *SendError
 }
 
-// Configure adds or replaces a receiver. It ends the receiver's pause, and the next attempt
-// uses the new configuration.
-func (d *Dispatcher) Configure(r Receiver) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	q := d.present(alarm.ReceiverID(r.Key, r.UID))
-	if q.receiver != nil && r.Fingerprint != "" && q.receiver.Fingerprint == r.Fingerprint {
-		return
-	}
-	q.known, q.deleted = true, false
-	d.replace(q, &r)
+// TestResult is the result of a test message.
+type TestResult struct {
+	// Value is Test.Value. It is empty if no test was sent.
+	Value string
+	// At is the time of the result.
+	At time.Time
+	// Failure is nil if the receiver accepted the message.
+	Failure *SendError
 }
 
-// Disable records that the receiver with this ID exists but is unusable, for example because
-// its Secret is missing. Pending messages wait. A key means the receiver that exists now.
-func (d *Dispatcher) Disable(id string) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	q := d.present(d.receiverOf(id))
-	q.known = true
-	d.replace(q, nil)
+// lane is a part of a queue. Messages of different lanes do not wait for each other.
+type lane struct {
+	// id is the lane's number in the outbox.
+	id int64
+	// tried is the time of the last attempt, former that of the one before, and next the
+	// earliest time of the next one.
+	tried, former, next time.Time
+	// failures counts the failed attempts of the attempt with this ID.
+	failures int
+	attempt  int64
+	backoff  backoff
+	// alone means that the message failed although the receiver had accepted another one since
+	// the attempt before.
+	alone bool
+	// limit is the number of entries that the next digest can have; 0 is no limit.
+	limit int
+	// batch is the number of messages that the next batch can have; 0 is the limit of the
+	// receiver. Entries with an ID up to single are sent alone.
+	batch  int
+	single int64
+	// noSpace means that the next message could not be prepared: see worker.noteSpace.
+	noSpace bool
 }
 
-// present returns the queue of the receiver that exists now. It forgets a former one of the
-// same name. The caller holds d.mu.
-func (d *Dispatcher) present(id string) *queue {
-	key := alarm.ReceiverKey(id)
-	former, ok := d.current[key]
-	if ok && former == key && id != key {
-		d.queue(former).known = false // it was disabled before its UID was known
-	} else if former != id {
-		d.forget(former)
+// maxDigest returns how many entries a message of the lane can have. An attempt of a lane other
+// than the main lane has only one: outbox.Prepare binds no others.
+func (l *lane) maxDigest() int {
+	if l.id != outbox.MainLane {
+		return 1
 	}
-	d.current[key] = id
-	return d.queue(id)
+	return cmp.Or(l.limit, outbox.MaxEntries)
 }
 
-// Forget records that the receiver with this key does not exist. The Dispatcher drops its pending
-// messages, unless it is configured again first.
-func (d *Dispatcher) Forget(key string) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.forget(d.current[key])
-	delete(d.current, key)
+// failed counts a failed attempt.
+func (l *lane) failed(r *request) {
+	if l.attempt != r.ID {
+		l.attempt, l.failures, l.alone = r.ID, 0, false
+	}
+	l.failures++
 }
 
-// forget drops the messages of a receiver. The caller holds d.mu.
-func (d *Dispatcher) forget(id string) {
-	q, ok := d.queues[id]
-	if !ok || !q.known {
-		return
-	}
-	q.known, q.deleted = false, true
-	q.failing = false
-	d.replace(q, nil)
-}
-
-// receiverOf returns the ID of the receiver that exists now, if id is a key. The caller holds d.mu.
-func (d *Dispatcher) receiverOf(id string) string {
-	if present, ok := d.current[id]; ok {
-		return present
-	}
-	return id
-}
-
-// Wake announces new messages for receivers with these IDs.
-func (d *Dispatcher) Wake(keys ...string) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for _, key := range keys {
-		if q, ok := d.queues[key]; ok && q.usable() {
-			d.startWorker(q)
-		}
-	}
-}
-
-// Failure returns the error of the receiver's last attempt with its current
-// configuration. If the attempt succeeded or there was none, it returns why messages cannot
-// be prepared or sent again, or nil.
-func (d *Dispatcher) Failure(key string) *SendError {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	q, ok := d.queues[d.receiverOf(key)]
-	switch {
-	case !ok:
-		return nil
-	case q.failure == nil && q.noSpace:
-		return errNoSpace
-	case q.failure == nil:
-		return q.repeats.failure
-	default:
-		return q.failure
-	}
-}
-
-// NextAttempt returns when the Dispatcher tries again to send to a receiver that fails. It
-// returns the zero time if the pause is shorter than 30 seconds, or if the receiver does not
-// fail. The attempt can come earlier, after a change of the receiver, and it can come later
-// because of rate limits.
-func (d *Dispatcher) NextAttempt(key string) time.Time {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if q, ok := d.queues[d.receiverOf(key)]; ok {
-		return q.next
-	}
-	return time.Time{}
-}
-
-// replace replaces the queue's receiver with r, which may be nil. The caller holds d.mu.
-func (d *Dispatcher) replace(q *queue, r *Receiver) {
-	former := q.receiver
-	q.receiver, q.limits = r, d.limiters.acquire(r)
-	d.limiters.release(former)
-	q.failure, q.next, q.changed = nil, time.Time{}, true
-	q.attempt = lastAttempt{}
-	q.repeats.forget()
-	switch {
-	case r == nil:
-	case r.Drop == "":
-		q.dropped = ""
-	case q.dropped == "":
-		q.dropped = r.Dropped
-	}
-	if r != nil && q.tested == "" {
-		q.tested = r.Tested
-	}
-	q.supersede()
-	q.current, q.supersede = context.WithCancel(context.Background())
-	d.startWorker(q)
-}
+// postpone ends an attempt of a message that is set aside.
+func (l *lane) postpone(now time.Time) { l.next = now.Add(l.backoff.next(minAside, maxAside)) }
 
 // limiters holds the limiters in use. Receivers with equal limits share one.
 type limiters map[Limit]*limiter
@@ -303,4 +228,20 @@ func limitsOf(r *Receiver) []Limit {
 		}
 	}
 	return limits
+}
+
+// reserve asks all limits for one message. It returns how long the message must wait.
+func reserve(limits []*rate.Limiter, now time.Time) (reservations []*rate.Reservation, delay time.Duration) {
+	for _, limit := range limits {
+		r := limit.ReserveN(now, 1)
+		reservations = append(reservations, r)
+		delay = max(delay, r.DelayFrom(now))
+	}
+	return reservations, delay
+}
+
+func cancelAll(reservations []*rate.Reservation, now time.Time) {
+	for _, r := range reservations {
+		r.CancelAt(now)
+	}
 }

@@ -10,35 +10,6 @@ import (
 	"github.com/bongsu-io/bongsu/internal/alarm/outbox"
 )
 
-// result is the final result of a message: delivered or dropped.
-type result struct {
-	request *request
-	// at is when the receiver accepted a delivered message.
-	at time.Time
-	// cause is empty if the message was delivered.
-	cause DropCause
-	text  string
-	// lost is Threaded.Lost.
-	lost string
-}
-
-func (r *result) delivery() Delivery {
-	d := Delivery{Kind: r.request.Kind, Messages: 1, Latency: max(r.at.Sub(r.request.Oldest), 0)}
-	if d.Kind == KindBatch {
-		d.Messages = int64(len(r.request.Messages))
-	}
-	return d
-}
-
-// outcome returns what the outbox stores of the result.
-func (r *result) outcome() outbox.Outcome {
-	o := outbox.Outcome{GivenUp: r.cause != "", KeepEntries: r.request.Kind == KindDigest}
-	if !o.GivenUp {
-		o.Groups = r.request.Groups
-	}
-	return o
-}
-
 // send makes one attempt and handles its result. It returns how long to pause. Errors are
 // those of the outbox.
 func (w *worker) send(c config, r *request) (pause time.Duration, err error) {
@@ -79,6 +50,11 @@ func (w *worker) interrupted(err error) bool {
 
 // sender makes one attempt to send a message or a batch.
 type sender func(ctx context.Context) (Threaded, error)
+
+// maxThreads is the number of open threads that the groups of one budget, which is that
+// of a namespace, can have at a receiver. Each needs a message that resolves it, for which
+// others wait. Further groups have messages without a thread.
+const maxThreads = 100
 
 // senderFor returns the function that sends a message. It continues the message's
 // group if the Notifier supports this.
