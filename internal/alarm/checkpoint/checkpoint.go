@@ -8,6 +8,8 @@
 package checkpoint
 
 import (
+	"github.com/bongsu-io/bongsu/internal/alarm/progress"
+
 	"cmp"
 	"context"
 	"encoding/json"
@@ -46,18 +48,12 @@ type Checkpoint struct {
 	Epoch string `json:"epoch"`
 	// History names the history of etcd that positions belong to.
 	History string `json:"history,omitempty"`
-	// Position is the resourceVersion up to which Events are committed.
-	Position uint64 `json:"position"`
+	// Offsets are what receivers have of the Events. Position is the resourceVersion up to which
+	// Events are committed.
+	progress.Offsets
 	// Time is the creation time of the newest Event up to Position, in seconds since 1970;
 	// 0 if it is unknown.
 	Time int64 `json:"time,omitempty"`
-	// Behind contains the delivered offset of each receiver with pending messages, by its ID: the
-	// position up to which it has none. The offset of all other receivers is Position.
-	Behind map[string]uint64 `json:"behind,omitempty"`
-	// Waiting contains, for each receiver, the occurrences in groups and in messages of
-	// groups: their positions by idempotency key. They are not sent, although their
-	// positions are at or below the delivered offset.
-	Waiting map[string]map[string]uint64 `json:"waiting,omitempty"`
 	// Streams contains the streams of changes by name.
 	Streams map[string]Stream `json:"streams,omitempty"`
 	// PositionHistory maps times to positions, oldest first.
@@ -297,18 +293,9 @@ func (c *Checkpoint) fitWaiting(limit int) {
 		}
 	}
 	for _, receiver := range Excess(sizes, limit) {
-		c.FallBehind(receiver, slices.Min(slices.Collect(maps.Values(c.Waiting[receiver]))))
+		c.FallBehind(receiver, c.Waiting.Lowest(receiver))
 		delete(c.Waiting, receiver)
 	}
-}
-
-// FallBehind lowers the delivered offset of a receiver to before a position.
-func (c *Checkpoint) FallBehind(receiver string, position uint64) {
-	behind, ok := c.Behind[receiver]
-	if !ok {
-		behind = c.Position
-	}
-	c.Behind[receiver] = min(behind, position-1)
 }
 
 // TimedPosition is a position with its time: no occurrence up to Position is later than
@@ -323,22 +310,19 @@ type TimedPosition struct {
 type Stream struct {
 	// Version is the API version in which the objects were read.
 	Version string `json:"version,omitempty"`
-	// Position is the resourceVersion up to which changes are committed. It is not comparable
-	// with positions of Events or other streams. It is 0 if only States and their reports count.
-	Position uint64 `json:"position"`
+	// Offsets are what receivers have of the changes. Position is the resourceVersion up to which
+	// changes are committed. It is not comparable with positions of Events or other streams. It is 0 if
+	// only States and their reports count. Waiting contains all changes that are not sent.
+	progress.Offsets
 	// Time is when the stream was known to be current, in seconds since 1970; 0 if it is unknown.
 	Time int64 `json:"time,omitempty"`
-	// Waiting contains the changes that are not sent: for each receiver, their positions by
-	// idempotency key.
-	Waiting map[string]map[string]uint64 `json:"waiting,omitempty"`
 	// States are the states of objects that were reported and hold, newest first.
 	States []State `json:"states,omitempty"`
 }
 
 // Equal reports whether all fields are equal.
 func (s Stream) Equal(o Stream) bool {
-	return s.Version == o.Version && s.Position == o.Position && s.Time == o.Time &&
-		maps.EqualFunc(s.Waiting, o.Waiting, maps.Equal[map[string]uint64]) && slices.Equal(s.States, o.States)
+	return s.Version == o.Version && s.Time == o.Time && s.Offsets.Equal(o.Offsets) && slices.Equal(s.States, o.States)
 }
 
 // State is a state of an object that was reported and holds.

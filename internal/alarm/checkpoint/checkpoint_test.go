@@ -1,6 +1,8 @@
 package checkpoint_test
 
 import (
+	"github.com/bongsu-io/bongsu/internal/alarm/progress"
+
 	"errors"
 	"fmt"
 	"maps"
@@ -22,10 +24,8 @@ import (
 func TestMain(c *testing.M) { os.Exit(cluster.Main(c)) }
 
 var whole = checkpoint.Checkpoint{
-	ClusterUID: "cluster", Epoch: "epoch", History: "history", Position: 1<<63 + 1,
-	Behind:  map[string]uint64{"AlarmReceiver/shop/console": 7, "ClusterAlarmReceiver//ops": 9},
-	Waiting: map[string]map[string]uint64{"ClusterAlarmReceiver//ops": {"5e97": 8}},
-	Streams: map[string]checkpoint.Stream{"pods": {Version: "v1", Position: 1<<63 + 1, Time: 5, Waiting: map[string]map[string]uint64{"ClusterAlarmReceiver//ops": {"5e98": 9}}}},
+	ClusterUID: "cluster", Epoch: "epoch", History: "history", Offsets: progress.Offsets{Position: 1<<63 + 1, Behind: map[string]uint64{"AlarmReceiver/shop/console": 7, "ClusterAlarmReceiver//ops": 9}, Waiting: progress.Waiting{"ClusterAlarmReceiver//ops": {"5e97": 8}}},
+	Streams: map[string]checkpoint.Stream{"pods": {Version: "v1", Offsets: progress.Offsets{Position: 1<<63 + 1, Waiting: progress.Waiting{"ClusterAlarmReceiver//ops": {"5e98": 9}}}, Time: 5}},
 }
 
 // world is a namespace with the checkpoint of several operators.
@@ -52,7 +52,7 @@ func (w world) operator() *checkpoint.Store { return checkpoint.NewStore(w.clien
 func TestANewLeaderReadsTheCheckpointOfTheFormerLeader(t *testing.T) {
 	w := newWorld(t)
 	former := w.operator()
-	for _, c := range []checkpoint.Checkpoint{{Epoch: "first", Behind: map[string]uint64{"a": 1}}, whole} {
+	for _, c := range []checkpoint.Checkpoint{{Epoch: "first", Offsets: progress.Offsets{Behind: map[string]uint64{"a": 1}}}, whole} {
 		write(t, former, c)
 	}
 	if diff := cmp.Diff(whole, read(t, w.operator())); diff != "" {
@@ -101,7 +101,7 @@ func TestADeposedLeaderCannotWrite(t *testing.T) {
 			write(t, leader, checkpoint.Checkpoint{Epoch: "leader"})
 			takeOver(t, w)
 			for range 2 { // the second attempt fails too
-				if err := leader.Write(t.Context(), checkpoint.Checkpoint{Epoch: "leader", Position: 1}); !errors.Is(err, checkpoint.ErrDeposed) {
+				if err := leader.Write(t.Context(), checkpoint.Checkpoint{Epoch: "leader", Offsets: progress.Offsets{Position: 1}}); !errors.Is(err, checkpoint.ErrDeposed) {
 					t.Errorf("got %v, want ErrDeposed", err)
 				}
 			}
@@ -120,7 +120,7 @@ func TestALeaderContinuesFromItsOwnWrites(t *testing.T) {
 				write(t, leader, checkpoint.Checkpoint{Epoch: whole.Epoch})
 				read(t, lost)
 			}
-			write(t, lost, checkpoint.Checkpoint{Epoch: whole.Epoch, Position: 1})
+			write(t, lost, checkpoint.Checkpoint{Epoch: whole.Epoch, Offsets: progress.Offsets{Position: 1}})
 			write(t, leader, whole)
 			if diff := cmp.Diff(whole, read(t, w.operator())); diff != "" {
 				t.Error(diff)
@@ -159,7 +159,7 @@ func TestALeaderRecreatesADeletedCheckpoint(t *testing.T) {
 
 func TestACheckpointThatIsTooLargeOmitsTheLargestNamespace(t *testing.T) {
 	w := newWorld(t)
-	c := checkpoint.Checkpoint{Epoch: "leader", Position: 9, Behind: map[string]uint64{"AlarmReceiver/shop/hook": 3, "ClusterAlarmReceiver//ops": 4}}
+	c := checkpoint.Checkpoint{Epoch: "leader", Offsets: progress.Offsets{Position: 9, Behind: map[string]uint64{"AlarmReceiver/shop/hook": 3, "ClusterAlarmReceiver//ops": 4}}}
 	want := maps.Clone(c.Behind)
 	if left := c.Fit(); left != 0 || len(c.Behind) != 2 {
 		t.Errorf("%d receivers of a small checkpoint were omitted", left)
@@ -188,8 +188,7 @@ func TestTooManyHeldOccurrencesBecomeALowerOffset(t *testing.T) {
 		return map[string]uint64{"5e97": position, "5e98": position + 1}
 	}
 	c := checkpoint.Checkpoint{
-		Epoch: "leader", Position: 900, Behind: map[string]uint64{},
-		Waiting: map[string]map[string]uint64{"AlarmReceiver/shop/hook": waiting(700)},
+		Epoch: "leader", Offsets: progress.Offsets{Position: 900, Behind: map[string]uint64{}, Waiting: progress.Waiting{"AlarmReceiver/shop/hook": waiting(700)}},
 	}
 	for i := range 1700 {
 		c.Waiting[fmt.Sprintf("AlarmReceiver/greedy/%0253d", i)] = waiting(800)

@@ -1,6 +1,8 @@
 package checkpoint_test
 
 import (
+	"github.com/bongsu-io/bongsu/internal/alarm/progress"
+
 	"testing"
 	"time"
 
@@ -71,7 +73,7 @@ func TestThePositionHistoryGrowsOnlyWithLaterPositions(t *testing.T) {
 
 func TestTheTimeOfAPositionIsNeverLaterThanThePosition(t *testing.T) {
 	c := checkpoint.Checkpoint{
-		Position: 100, Time: minute(10).Unix(),
+		Offsets: progress.Offsets{Position: 100}, Time: minute(10).Unix(),
 		PositionHistory: []checkpoint.TimedPosition{{Position: 10}, {Position: 20, Time: minute(1).Unix()}, {Position: 90, Time: minute(9).Unix()}},
 	}
 	for position, want := range map[uint64]time.Time{
@@ -81,7 +83,7 @@ func TestTheTimeOfAPositionIsNeverLaterThanThePosition(t *testing.T) {
 			t.Errorf("position %d has the time %v, want %v", position, got, want)
 		}
 	}
-	if got := (&checkpoint.Checkpoint{Position: 100}).TimeOf(100); !got.IsZero() {
+	if got := (&checkpoint.Checkpoint{Offsets: progress.Offsets{Position: 100}}).TimeOf(100); !got.IsZero() {
 		t.Errorf("a checkpoint without a time returns %v", got)
 	}
 }

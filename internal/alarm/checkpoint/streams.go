@@ -1,6 +1,8 @@
 package checkpoint
 
 import (
+	"github.com/bongsu-io/bongsu/internal/alarm/progress"
+
 	"cmp"
 	"encoding/json"
 	"fmt"
@@ -58,7 +60,7 @@ func (w *waitingChange) header() int { return len(fmt.Sprintf("%q:{},", w.receiv
 func (c *Checkpoint) fitStreams() (size, trimmed int) {
 	for _, name := range slices.Sorted(maps.Keys(c.Streams)) {
 		s := c.Streams[name]
-		s.Waiting, s.States = map[string]map[string]uint64{}, nil
+		s.Waiting, s.States = progress.Waiting{}, nil
 		row, _ := json.Marshal(s) // numbers and texts have a JSON form
 		n := len(fmt.Sprintf("%q:%s,", name, row)) + len(`,"waiting":{}`)
 		if size+n > maxStreamRows {
@@ -159,7 +161,7 @@ func (s *State) size() int {
 
 // Equal reports whether all fields are equal.
 func (c Checkpoint) Equal(o Checkpoint) bool {
-	return c.ClusterUID == o.ClusterUID && c.Epoch == o.Epoch && c.History == o.History && c.Position == o.Position && c.Time == o.Time &&
-		maps.Equal(c.Behind, o.Behind) && maps.EqualFunc(c.Waiting, o.Waiting, maps.Equal[map[string]uint64]) && maps.EqualFunc(c.Streams, o.Streams, Stream.Equal) &&
+	return c.ClusterUID == o.ClusterUID && c.Epoch == o.Epoch && c.History == o.History && c.Time == o.Time &&
+		c.Offsets.Equal(o.Offsets) && maps.EqualFunc(c.Streams, o.Streams, Stream.Equal) &&
 		slices.Equal(c.PositionHistory, o.PositionHistory)
 }

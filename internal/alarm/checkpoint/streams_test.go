@@ -1,6 +1,8 @@
 package checkpoint_test
 
 import (
+	"github.com/bongsu-io/bongsu/internal/alarm/progress"
+
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -32,9 +34,9 @@ func sizeOf(t *testing.T, c checkpoint.Checkpoint) int {
 }
 
 func TestOfTooManyChangesTheOldestAreOmitted(t *testing.T) {
-	c := checkpoint.Checkpoint{Position: 1, Behind: map[string]uint64{}, Streams: map[string]checkpoint.Stream{
-		"pods":  {Position: 90_000, Waiting: map[string]map[string]uint64{greedy: waitingChanges(20_000), victim: waitingChanges(3)}},
-		"nodes": {Position: 7, Version: "v1", Time: 5, Waiting: map[string]map[string]uint64{greedy: {"old": 1, "new": 80_000}}},
+	c := checkpoint.Checkpoint{Offsets: progress.Offsets{Position: 1, Behind: map[string]uint64{}}, Streams: map[string]checkpoint.Stream{
+		"pods":  {Offsets: progress.Offsets{Position: 90_000, Waiting: progress.Waiting{greedy: waitingChanges(20_000), victim: waitingChanges(3)}}},
+		"nodes": {Offsets: progress.Offsets{Position: 7, Waiting: progress.Waiting{greedy: {"old": 1, "new": 80_000}}}, Version: "v1", Time: 5},
 	}}
 	if omitted := c.Fit(); omitted != 1 {
 		t.Errorf("%d receivers are affected, want the greedy one", omitted)
@@ -50,7 +52,7 @@ func TestOfTooManyChangesTheOldestAreOmitted(t *testing.T) {
 	if diff := cmp.Diff(waitingChanges(3), c.Streams["pods"].Waiting[victim]); diff != "" {
 		t.Errorf("of another namespace: %s", diff)
 	}
-	want := checkpoint.Stream{Position: 7, Version: "v1", Time: 5, Waiting: map[string]map[string]uint64{greedy: {"new": 80_000}}}
+	want := checkpoint.Stream{Offsets: progress.Offsets{Position: 7, Waiting: progress.Waiting{greedy: {"new": 80_000}}}, Version: "v1", Time: 5}
 	if diff := cmp.Diff(want, c.Streams["nodes"]); diff != "" {
 		t.Error(diff)
 	}
@@ -60,11 +62,9 @@ func TestOfTooManyChangesTheOldestAreOmitted(t *testing.T) {
 }
 
 func TestChangesLeaveSpaceForEventsInTheCheckpoint(t *testing.T) {
-	c := checkpoint.Checkpoint{Position: 90_000, Behind: map[string]uint64{},
-		Waiting: map[string]map[string]uint64{}, Streams: map[string]checkpoint.Stream{}}
+	c := checkpoint.Checkpoint{Offsets: progress.Offsets{Position: 90_000, Behind: map[string]uint64{}, Waiting: progress.Waiting{}}, Streams: map[string]checkpoint.Stream{}}
 	for i := range 3_000 {
-		c.Streams[fmt.Sprintf("resource-%d.example.com", i)] = checkpoint.Stream{Version: "v1", Position: 1 << 40, Time: 1 << 31,
-			Waiting: map[string]map[string]uint64{fmt.Sprintf("AlarmReceiver/n%d/hook", i): waitingChanges(30)}}
+		c.Streams[fmt.Sprintf("resource-%d.example.com", i)] = checkpoint.Stream{Version: "v1", Offsets: progress.Offsets{Position: 1 << 40, Waiting: progress.Waiting{fmt.Sprintf("AlarmReceiver/n%d/hook", i): waitingChanges(30)}}, Time: 1 << 31}
 		if i < 200 { // less than the share of each
 			c.Waiting[fmt.Sprintf("AlarmReceiver/n%d/hook", i)] = waitingChanges(30)
 		}
@@ -97,7 +97,7 @@ func TestALimitIsDividedAmongOwnersAndTheirReceivers(t *testing.T) {
 }
 
 func TestCheckpointsWithOtherStreamsDiffer(t *testing.T) {
-	stream := checkpoint.Stream{Version: "v1", Position: 7, Time: 5, Waiting: map[string]map[string]uint64{victim: {"k": 1}}}
+	stream := checkpoint.Stream{Version: "v1", Offsets: progress.Offsets{Position: 7, Waiting: progress.Waiting{victim: {"k": 1}}}, Time: 5}
 	with := func(change func(*checkpoint.Stream)) checkpoint.Checkpoint {
 		s := stream
 		change(&s)
@@ -110,7 +110,7 @@ func TestCheckpointsWithOtherStreamsDiffer(t *testing.T) {
 	for name, change := range map[string]func(*checkpoint.Stream){
 		"version": func(s *checkpoint.Stream) { s.Version = "v2" }, "position": func(s *checkpoint.Stream) { s.Position++ },
 		"time":    func(s *checkpoint.Stream) { s.Time++ },
-		"waiting": func(s *checkpoint.Stream) { s.Waiting = map[string]map[string]uint64{victim: {"k": 2}} },
+		"waiting": func(s *checkpoint.Stream) { s.Waiting = progress.Waiting{victim: {"k": 2}} },
 	} {
 		if same.Equal(with(change)) {
 			t.Errorf("%s: equal", name)
@@ -124,7 +124,7 @@ func TestOfTooManyStatesTheOldestAreOmitted(t *testing.T) {
 	state := func(namespace string, i int) checkpoint.State {
 		return checkpoint.State{UID: fmt.Sprint("u", i), Namespace: namespace, Alarm: "alarm", State: "s", Position: uint64(i), Data: strings.Repeat("x", 100)}
 	}
-	c := checkpoint.Checkpoint{Streams: map[string]checkpoint.Stream{"pods": {Position: 1}, "nodes": {Position: 1}}}
+	c := checkpoint.Checkpoint{Streams: map[string]checkpoint.Stream{"pods": {Offsets: progress.Offsets{Position: 1}}, "nodes": {Offsets: progress.Offsets{Position: 1}}}}
 	pods := c.Streams["pods"]
 	for i := range 3 {
 		pods.States = append(pods.States, state("shop", i))

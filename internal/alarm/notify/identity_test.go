@@ -78,7 +78,7 @@ func TestMessagesForAReceiverThatIsGoneAreDropped(t *testing.T) {
 		}
 		gone.Store(true)
 		after(2 * time.Minute)
-		if got := store.Backlog(former).Entries + store.Backlog(earlier).Entries + int64(len(store.HeldCounts())); got != 0 || h.observer.dropped(notify.DropForgotten) != 4 {
+		if got := store.Backlog(former).Entries + store.Backlog(earlier).Entries + store.Size().Held; got != 0 || h.observer.dropped(notify.DropForgotten) != 4 {
 			t.Errorf("%d wait, %d were reported as dropped; want 0 and 4", got, h.observer.dropped(notify.DropForgotten))
 		}
 		if diff := cmp.Diff([]string{"node-3"}, n.bodies()); diff != "" {

@@ -1,6 +1,8 @@
 package objects
 
 import (
+	"github.com/bongsu-io/bongsu/internal/alarm/progress"
+
 	"context"
 	"errors"
 	"fmt"
@@ -405,14 +407,14 @@ func TestDeliveredOffsetsEndWithTheirHistory(t *testing.T) {
 		settle()
 		s.stop()
 		row := s.store.stream()
-		row.Position, row.Complete, row.Delivered = row.Position+1000, false, outbox.DeliveredOffsets{Default: row.Position + 2000}
+		row.Position, row.Complete, row.Delivered = row.Position+1000, false, progress.Offsets{Position: row.Position + 2000}
 		s.store = newStore()
 		s.store.streams[row.Name] = row
 		s.start()
 		settle()
 		s.value("web", 3)
 		settle()
-		if got := s.store.stream(); got.Delivered.Default != 0 {
+		if got := s.store.stream(); got.Delivered.Position != 0 {
 			t.Errorf("stream %+v, want no delivered offsets of another history", got)
 		}
 		s.wants("Update web 2 -> 3")

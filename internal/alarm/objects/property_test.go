@@ -1,6 +1,8 @@
 package objects
 
 import (
+	"github.com/bongsu-io/bongsu/internal/alarm/progress"
+
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -150,7 +152,7 @@ func (s *sequence) failover() {
 	last := s.saved[len(s.saved)-1]
 	next := outbox.Stream{
 		Name: last.Name, Version: last.Version, Time: last.Time, Position: last.Position,
-		Delivered: outbox.DeliveredOffsets{Default: max(last.Position, last.Delivered.Default)},
+		Delivered: progress.Offsets{Position: max(last.Position, last.Delivered.Position)},
 	}
 	if s.random.IntN(2) == 0 {
 		next.Position = min(next.Position, s.saved[max(0, len(s.saved)-2)].Position)

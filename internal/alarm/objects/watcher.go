@@ -1,6 +1,8 @@
 package objects
 
 import (
+	"github.com/bongsu-io/bongsu/internal/alarm/progress"
+
 	"context"
 	"errors"
 	"io"
@@ -234,8 +236,8 @@ func (w *watcher) prepare(ctx context.Context) error {
 		w.source.log.Info("The API server is behind: it was restored from an older copy", "resource", w.stream(), "position", w.row.Position, "current", current)
 		w.relist = true
 	}
-	if current < w.row.Delivered.Default {
-		w.row.Delivered = outbox.DeliveredOffsets{} // of the history that ended
+	if current < w.row.Delivered.Position {
+		w.row.Delivered = progress.Offsets{} // of the history that ended
 	}
 	return nil
 }
@@ -369,7 +371,7 @@ func (w *watcher) listThen(ctx context.Context) (again bool, err error) {
 		}
 	}
 	w.lose()
-	w.row.Position, w.row.Delivered = 0, outbox.DeliveredOffsets{}
+	w.row.Position, w.row.Delivered = 0, progress.Offsets{}
 	w.batch.moved = true
 	return true, w.flush(ctx)
 }

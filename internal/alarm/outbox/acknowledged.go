@@ -64,7 +64,7 @@ func (s *Store) Confirmed() bool {
 	confirmed := s.memory.confirmed
 	s.memory.mu.RUnlock()
 	state := s.State()
-	return confirmed && state.Delivered.passedBy(state.Position)
+	return confirmed && state.Delivered.PassedBy(state.Position)
 }
 
 // recount makes TakeCounted return a subject whose groups changed.

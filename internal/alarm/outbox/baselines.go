@@ -5,8 +5,9 @@ import (
 	"database/sql"
 	"errors"
 	"iter"
-	"math"
 	"slices"
+
+	"github.com/bongsu-io/bongsu/internal/alarm/ledger"
 )
 
 // Baseline is the last known state of an object.
@@ -26,22 +27,9 @@ type Baseline struct {
 // Baselines returns the baselines of a stream in no order, without Data and Namespace. The
 // sequence ends after an error.
 func (s *Store) Baselines(ctx context.Context, stream string) iter.Seq2[Baseline, error] {
-	return func(yield func(Baseline, error) bool) {
-		rows, err := s.readers.QueryContext(ctx, selectBaselines, stream)
-		err = each(rows, err, func(rows *sql.Rows) error {
-			var b Baseline
-			if err := rows.Scan(uidColumn{&b.UID}, digestColumn{&b.Digest}, &b.Shape); err != nil {
-				return err
-			}
-			if !yield(b, nil) {
-				return errStop
-			}
-			return nil
-		})
-		if err != nil && !errors.Is(err, errStop) {
-			yield(Baseline{}, s.read("read the baselines", err))
-		}
-	}
+	return sequence(ctx, s, "read the baselines", func(rows *sql.Rows) (b Baseline, err error) {
+		return b, rows.Scan(uidColumn{&b.UID}, digestColumn{&b.Digest}, &b.Shape)
+	}, selectBaselines, stream)
 }
 
 const (
@@ -87,53 +75,9 @@ func baselineBytes(b *Baseline, withData bool) int64 {
 	return int64(128 + size + len(b.UID))
 }
 
-// baselineSpace returns the bytes that all baselines can use. Messages that wait leave less.
-func (tx *tx) baselineSpace(ctx context.Context) (int64, error) {
-	if tx.maxBytes == 0 {
-		return math.MaxInt64 / 2, nil
-	}
-	var waiting int64
-	if err := tx.row(ctx, `SELECT bytes FROM account WHERE id = ?`, totalAccount).Scan(&waiting); err != nil {
-		return 0, err
-	}
-	return tx.memory.spaceOfBaselines(tx.maxBytes, waiting), nil
-}
-
-// spaceOfBaselines returns the bytes that all baselines can use in a file, if messages of so many
-// bytes wait.
-func (m *memory) spaceOfBaselines(maxBytes, waiting int64) int64 {
-	_, parked := m.parkedIn("")
-	return min(maxBytes/baselineFileShare, messageBytes(maxBytes)-waiting-parked)
-}
-
-// addBaseline adds bytes to the baselines of a namespace.
-func (tx *tx) addBaseline(namespace string, bytes int64) {
-	if tx.baselineBytes == nil {
-		tx.baselineBytes = map[string]int64{}
-	}
-	tx.baselineBytes[namespace] += bytes
-	tx.baselineSum += bytes
-	tx.after(func(m *memory) { m.addBaseline(namespace, bytes) })
-}
-
-// hasBaselineSpace reports whether a namespace has space for more bytes, if all baselines can use
-// this space. A part of its share stays free for rows without data.
-func (tx *tx) hasBaselineSpace(namespace string, more, space int64, withData bool) bool {
-	used, all := tx.memory.baselineUsage(namespace)
-	limit := (space - all - tx.baselineSum) / baselineShare
-	if withData {
-		limit -= limit / baselineShare
-	}
-	return more <= 0 || used+tx.baselineBytes[namespace]+more <= limit
-}
-
 func (tx *tx) putBaselines(ctx context.Context, stream int64, step *ObjectStep) error {
 	if len(step.Put) == 0 {
 		return nil
-	}
-	space, err := tx.baselineSpace(ctx)
-	if err != nil {
-		return err
 	}
 	clear(step.Incomplete) // of an attempt that failed
 	shapes, omitted := shapeIDs{ids: map[string]int64{}}, map[string]bool{}
@@ -143,7 +87,7 @@ func (tx *tx) putBaselines(ctx context.Context, stream int64, step *ObjectStep) 
 		if err != nil {
 			return err
 		}
-		stored, withData, err := tx.putBaseline(ctx, stream, shape, b, space)
+		stored, withData, err := tx.putBaseline(ctx, stream, shape, b)
 		if err != nil {
 			return err
 		}
@@ -163,7 +107,7 @@ func (tx *tx) putBaselines(ctx context.Context, stream int64, step *ObjectStep) 
 const selectBaselineBytes = `SELECT id, namespace, bytes FROM baseline WHERE stream = ?1 AND uid = ?2`
 
 // putBaseline stores a baseline, and reports whether it had space, alone and with its data.
-func (tx *tx) putBaseline(ctx context.Context, stream, shape int64, b *Baseline, space int64) (stored, withData bool, err error) {
+func (tx *tx) putBaseline(ctx context.Context, stream, shape int64, b *Baseline) (stored, withData bool, err error) {
 	var id, before int64
 	var namespace string
 	err = tx.row(ctx, selectBaselineBytes, stream, packUID(b.UID)).Scan(&id, &namespace, &before)
@@ -178,10 +122,10 @@ func (tx *tx) putBaseline(ctx context.Context, stream, shape int64, b *Baseline,
 		known, before = false, 0
 	}
 	data, size := b.Data, baselineBytes(b, true)
-	if !tx.hasBaselineSpace(b.Namespace, size-before, space, true) {
+	if !tx.space.Fits(ledger.Objects, b.Namespace, size-before, leftByData) {
 		data, size = nil, baselineBytes(b, false)
 	}
-	if !tx.hasBaselineSpace(b.Namespace, size-before, space, false) {
+	if !tx.space.Fits(ledger.Objects, b.Namespace, size-before, 0) {
 		return false, false, nil // it is new: an existing row has the space
 	}
 	if known {
@@ -190,7 +134,7 @@ func (tx *tx) putBaseline(ctx context.Context, stream, shape int64, b *Baseline,
 		_, err = tx.exec(ctx, `INSERT INTO baseline (stream, uid, namespace, shape, digest, bytes, data) VALUES (?, ?, ?, ?, ?, ?, ifnull(?, x''))`,
 			stream, packUID(b.UID), b.Namespace, shape, b.Digest[:], size, data)
 	}
-	tx.addBaseline(b.Namespace, size-before)
+	tx.space.Add(ledger.Objects, b.Namespace, size-before)
 	return err == nil, len(data) > 0, err
 }
 
@@ -256,7 +200,7 @@ func (tx *tx) freeBaselines(rows *sql.Rows, err error) (deleted int, _ error) {
 		err := rows.Scan(&namespace, &bytes)
 		deleted++
 		tx.Freed = true
-		tx.addBaseline(namespace, -bytes)
+		tx.space.Add(ledger.Objects, namespace, -bytes)
 		return err
 	})
 }
@@ -264,11 +208,5 @@ func (tx *tx) freeBaselines(rows *sql.Rows, err error) (deleted int, _ error) {
 const deleteBaselines = `
 	DELETE FROM baseline WHERE id IN (SELECT id FROM baseline WHERE stream = ?1 LIMIT ?2) RETURNING namespace, bytes`
 
-const (
-	// baselineFileShare divides the file: this part of it is for baselines at most, and no more
-	// than messages leave.
-	baselineFileShare = 4
-	// baselineShare divides what is free of that: a namespace can use a quarter of it. Rows with
-	// data leave a quarter of that to rows without data.
-	baselineShare = 4
-)
+// leftByData: rows with data leave a quarter of the space of a namespace to rows without data.
+const leftByData = 4

@@ -1,10 +1,15 @@
 package outbox
 
 import (
+	"github.com/bongsu-io/bongsu/internal/alarm/ledger"
+	"github.com/bongsu-io/bongsu/internal/alarm/progress"
+
 	"context"
 	"database/sql"
 	"errors"
 	"fmt"
+	"iter"
+	"slices"
 	"time"
 
 	"github.com/bongsu-io/bongsu/internal/alarm"
@@ -87,15 +92,14 @@ func (s *Store) Commit(ctx context.Context, c Change) error {
 
 // commit stores a change. Entries use space before the baselines, which can do without.
 func (tx *tx) commit(ctx context.Context, c *Change, now time.Time) error {
-	late, inOrder, err := tx.splitLate(ctx, c)
+	state, err := tx.state(ctx)
 	if err != nil {
 		return err
 	}
 	for _, do := range []func() error{
 		func() error { return tx.unpark(ctx, c.Unparked) },
 		func() error { return tx.advance(ctx, c.Events) },
-		func() error { return tx.insertLate(ctx, late) },
-		func() error { return tx.insertAll(ctx, inOrder) },
+		func() error { return tx.insertAll(ctx, c.placed(&state)) },
 		func() error { return tx.park(ctx, c.Parked) },
 		func() error { return tx.putWindows(ctx, c.Windows) },
 		func() error { return tx.countAll(ctx, c.Status) },
@@ -108,6 +112,26 @@ func (tx *tx) commit(ctx context.Context, c *Change, now time.Time) error {
 		}
 	}
 	return nil
+}
+
+// placed returns the entries with their places in their stream. Those of changes are late, and so are
+// those of Events whose position has passed: of parked ones, and of those that a replay reads because they
+// waited at the last leader.
+func (c *Change) placed(before *State) []Entry {
+	stream := c.Stream
+	if c.Objects != nil {
+		stream = c.Objects.Stream.Name
+	}
+	entries := slices.Clone(c.Entries)
+	for i := range entries {
+		e := &entries[i]
+		e.Stream = stream
+		if e.Position == 0 {
+			e.Position = before.Position
+		}
+		e.Late = c.Events == nil || c.Events.History == "" && e.Position <= before.Delivered.Of(e.Receiver)
+	}
+	return entries
 }
 
 // putEvents stores the counts of a step, and removes what ended before it.
@@ -212,18 +236,13 @@ func (tx *tx) advance(ctx context.Context, step *EventStep) error {
 		return fmt.Errorf("%w: %d is before %d", ErrBackwards, step.Position, state.Position)
 	}
 	if step.History != "" {
-		state.History, state.Since, state.Delivered = step.History, step.Since.UTC().Truncate(time.Microsecond), DeliveredOffsets{}
+		state.History, state.Since, state.Delivered = step.History, step.Since.UTC().Truncate(time.Microsecond), progress.Offsets{}
 		if err := tx.lowerPositions(ctx); err != nil {
 			return err
 		}
 	}
-	if state.Position == 0 { // entries of changes can be older than the first position
-		if err := tx.raiseLate(ctx, DeliveredOffsets{Default: step.Position}); err != nil {
-			return err
-		}
-	}
-	if state.Delivered.passedBy(step.Position) {
-		state.Delivered = DeliveredOffsets{}
+	if state.Delivered.PassedBy(step.Position) {
+		state.Delivered = progress.Offsets{}
 	}
 	state.Position, state.Time, state.CountsKnown = step.Position, step.Time, step.CountsKnown && !tx.countsForgotten
 	if step.Newest.After(state.Newest) {
@@ -236,8 +255,8 @@ func (tx *tx) advance(ctx context.Context, step *EventStep) error {
 // of the event source, or another leader would not read it again.
 func (tx *tx) lowerPositions(ctx context.Context) error {
 	const position = alarm.ResetPosition
-	for table, which := range map[string]string{"entry": "", "parked": "", "held": " AND stream = ''", "awaited": " AND stream = ''"} {
-		if _, err := tx.exec(ctx, `UPDATE `+table+` SET position = ?1 WHERE position > ?1`+which, position); err != nil {
+	for _, waiting := range []string{"entry SET position = ?1 WHERE stream = '' AND", "held SET position = ?1 WHERE stream = '' AND", "parked SET position = ?1 WHERE"} {
+		if _, err := tx.exec(ctx, `UPDATE `+waiting+` position > ?1`, position); err != nil {
 			return err
 		}
 	}
@@ -251,40 +270,48 @@ func (tx *tx) lowerPositions(ctx context.Context) error {
 }
 
 // insert stores an entry, and reports whether it is new and uses the content.
-func (tx *tx) insert(ctx context.Context, e *Entry, content, account int64) (bool, error) {
+func (tx *tx) insert(ctx context.Context, e *Entry, content int64) (bool, error) {
 	if e.Member != nil {
-		return tx.join(ctx, e, content, account)
+		return tx.join(ctx, e, content)
 	}
-	var aside bool
-	var id int64
+	var late bool
 	err := tx.row(ctx, `
-		INSERT INTO entry (receiver, alarm, key, position, count, created_at, content, subject, account, aside)
-		VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, `+isAside+`)
-		ON CONFLICT (receiver, key) DO NOTHING RETURNING id, aside`,
-		e.Receiver, e.Alarm, e.Key, e.Position, e.Count, micros(e.CreatedAt), content, laneOf(e.Subject), account).Scan(&id, &aside)
+		INSERT INTO entry (receiver, alarm, key, position, count, created_at, content, subject, tenant, bytes, stream, aside, late)
+		SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, aside, aside OR ?12 FROM (SELECT `+isAside+` AS aside) WHERE true
+		ON CONFLICT (receiver, key) DO NOTHING RETURNING late`,
+		e.Receiver, e.Alarm, e.Key, e.Position, e.Count, micros(e.CreatedAt), content, laneOf(e.Subject), e.Tenant, e.Bytes(), e.Stream, e.Late).Scan(&late)
 	if errors.Is(err, sql.ErrNoRows) {
 		return false, nil
 	}
-	if aside && err == nil {
-		_, err = tx.exec(ctx, `INSERT INTO awaited (receiver, key, position, entry) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING`, e.Receiver, e.Key, e.Position, id)
-	}
-	tx.after(func(m *memory) { m.added(e.Receiver, e.Position, aside) })
+	tx.after(func(m *memory) { m.added(e.Receiver, e.Position, !late) })
 	return err == nil, err
 }
 
 const selectCounts = `SELECT uid, count, position FROM event_count`
 
-// EachCount calls fn with every count, in no order. It stops at the first error of fn and
-// returns it.
-func (s *Store) EachCount(ctx context.Context, fn func(alarm.EventCount) error) error {
-	rows, err := s.readers.QueryContext(ctx, selectCounts)
-	return s.read("read the counts", each(rows, err, func(rows *sql.Rows) error {
-		var c alarm.EventCount
-		if err := rows.Scan(uidColumn{&c.UID}, &c.Count, &c.Position); err != nil {
+// EventCounts returns every count, in no order. The sequence ends after an error.
+func (s *Store) EventCounts(ctx context.Context) iter.Seq2[alarm.EventCount, error] {
+	return sequence(ctx, s, "read the counts", func(rows *sql.Rows) (c alarm.EventCount, err error) {
+		return c, rows.Scan(uidColumn{&c.UID}, &c.Count, &c.Position)
+	}, selectCounts)
+}
+
+// sequence returns the rows of a query. It ends after an error.
+func sequence[T any](ctx context.Context, s *Store, what string, scan func(*sql.Rows) (T, error), query string, args ...any) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		rows, err := s.readers.QueryContext(ctx, query, args...)
+		err = each(rows, err, func(rows *sql.Rows) error {
+			row, err := scan(rows)
+			if err == nil && !yield(row, nil) {
+				return errStop
+			}
 			return err
+		})
+		if err != nil && !errors.Is(err, errStop) {
+			var none T
+			yield(none, s.read(what, err))
 		}
-		return fn(c)
-	}))
+	}
 }
 
 func (tx *tx) putCounts(ctx context.Context, counts []alarm.EventCount) error {
@@ -317,7 +344,7 @@ type Window struct {
 	ID string
 	// Alarm is the alarm that owns the window.
 	Alarm string
-	// Tenant names the space that the window uses: see [Store.StateUsage].
+	// Tenant names whose space the window uses.
 	Tenant string
 	// Until is the time after which the window can be removed: see EventStep.Oldest.
 	Until time.Time
@@ -395,12 +422,10 @@ func (tx *tx) putWindow(ctx context.Context, w Window) error {
 		_, err = tx.exec(ctx, `INSERT INTO window (id, alarm, until, state, tenant, bytes) VALUES (?, ?, ?, ?, ?, ?)`,
 			w.ID, w.Alarm, micros(w.Until), w.State, w.Tenant, bytes)
 	}
-	tx.after(func(m *memory) {
-		m.addState(w.Tenant, bytes-before)
-		if !known {
-			m.windows.addIn(w.Tenant, w.Alarm, 1)
-		}
-	})
+	tx.space.Add(ledger.Groups, w.Tenant, bytes-before)
+	if !known {
+		tx.after(func(m *memory) { m.windows.addIn(w.Tenant, w.Alarm, 1) })
+	}
 	return err
 }
 
@@ -415,10 +440,8 @@ func (tx *tx) expireWindows(ctx context.Context, before time.Time) (removed int6
 		var bytes int64
 		err := rows.Scan(&alarm, &tenant, &bytes)
 		removed++
-		tx.after(func(m *memory) {
-			m.windows.addIn(tenant, alarm, -1)
-			m.addState(tenant, -bytes)
-		})
+		tx.space.Add(ledger.Groups, tenant, -bytes)
+		tx.after(func(m *memory) { m.windows.addIn(tenant, alarm, -1) })
 		return err
 	})
 	tx.Freed = tx.Freed || removed > 0

@@ -51,10 +51,10 @@ const plainUID = "6ba7b810-9dad-11d1-80b4-00c04fd430c8"
 func allCounts(t testing.TB, s *Store) map[string]int64 {
 	t.Helper()
 	all := map[string]int64{}
-	must(t, s.EachCount(context.Background(), func(c alarm.EventCount) error {
+	for c, err := range s.EventCounts(context.Background()) {
+		must(t, err)
 		all[c.UID] = c.Count
-		return nil
-	}))
+	}
 	return all
 }
 
@@ -74,10 +74,10 @@ func TestCountsAreReadBackUnchanged(t *testing.T) {
 			want := alarm.EventCount{UID: uid, Count: 3, Position: 7}
 			must(t, s.Commit(context.Background(), Change{Events: &EventStep{Counts: []alarm.EventCount{{UID: uid, Count: 1}, want}}}))
 			var got []alarm.EventCount
-			must(t, s.EachCount(context.Background(), func(c alarm.EventCount) error {
+			for c, err := range s.EventCounts(context.Background()) {
+				must(t, err)
 				got = append(got, c)
-				return nil
-			}))
+			}
 			if diff := cmp.Diff([]alarm.EventCount{want}, got); diff != "" {
 				t.Error(diff)
 			}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/bongsu-io/bongsu/internal/alarm"
 	"github.com/bongsu-io/bongsu/internal/alarm/group"
+	"github.com/bongsu-io/bongsu/internal/alarm/ledger"
 
 	"github.com/bongsu-io/bongsu/internal/alarm/outbox/file"
 )
@@ -87,9 +88,7 @@ func TestRemovedEntriesFreeTheirBytes(t *testing.T) {
 			must(t, err)
 		},
 		"delivered by another leader": func(t *testing.T, s *Store, receiver string) {
-			err := s.dropDelivered(ctx, DeliveredOffsets{Receivers: map[string]uint64{receiver: 9}})
-			must(t, err)
-			must(t, s.dropHeld(ctx, DeliveredOffsets{Receivers: map[string]uint64{receiver: 9}}))
+			must(t, s.drop(ctx, offsets{"": {Behind: map[string]uint64{receiver: 9}}}))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -97,20 +96,13 @@ func TestRemovedEntriesFreeTheirBytes(t *testing.T) {
 			must(t, s.Commit(ctx, Change{Events: &EventStep{Position: 2}, Entries: slices.Concat(occurrence(1, 2, payload, nil), occurrence(2, 2, payload, grouped))}))
 			_, err := s.Release(ctx) // the real clock is after the due time
 			must(t, err)
-			alone, inGroup := ContentBytes(occurrence(1, 2, payload, nil)), ContentBytes(occurrence(2, 2, payload, grouped))
-			size := alone + inGroup
-			usage := func(receiver string) Usage {
-				u, err := s.Usage(ctx, "Alarm/shop/", receiver)
-				must(t, err)
-				u.Free = 0
-				return u
-			}
-			if diff := cmp.Diff(Usage{Tenant: size, Receiver: size}, usage("r0")); diff != "" {
-				t.Errorf("before: %s", diff)
+			size := occurrence(1, 1, payload, nil)[0].Bytes() + occurrence(2, 1, payload, grouped)[0].Bytes()
+			if used := s.used(ledger.Messages, "Alarm/shop/"); used != 2*size {
+				t.Errorf("%d bytes are used, want %d", used, 2*size)
 			}
 			remove(t, s, "r0")
-			if diff := cmp.Diff(Usage{Tenant: size}, usage("r0")); diff != "" {
-				t.Errorf("the other receiver needs the contents: %s", diff)
+			if used := s.used(ledger.Messages, "Alarm/shop/"); used != size {
+				t.Errorf("%d bytes are used by the other receiver, want %d", used, size)
 			}
 			remove(t, s, "r1")
 			must(t, s.Commit(ctx, Change{Events: &EventStep{Position: 3}}))
@@ -162,48 +154,26 @@ func TestAFullOutboxStillSendsAndAcknowledges(t *testing.T) {
 	}
 }
 
-// assertNothingWaits fails if the outbox contains a message, or an account has bytes.
+// assertNothingWaits fails if the outbox contains a message, or counts bytes of one.
 func assertNothingWaits(t *testing.T, s *Store) {
 	t.Helper()
-	for _, table := range []string{"entry", "held", "content", "attempt", "account WHERE bytes <> 0"} {
+	for _, table := range []string{"entry", "held", "content", "attempt"} {
 		if n := integers(t, s, `SELECT count(*) FROM `+table, 1)[0]; n != 0 {
 			t.Errorf("%d rows are left in %s", n, table)
 		}
 	}
+	if used := s.memory.space.Sum(ledger.Messages); used != 0 {
+		t.Errorf("%d bytes are counted", used)
+	}
 }
 
-// Each receiver that an alarm names has an account.
-func TestAccountsThatAreNotUsedAreDeleted(t *testing.T) {
-	skipIfShort(t)
-	ctx, s := context.Background(), open(t, t.TempDir())
-	must(t, s.Commit(ctx, Change{Events: &EventStep{Position: 1}, Entries: occurrence(1, maxAccounts, payload, nil)}))
-	for r := range maxAccounts {
-		if r != 7 {
-			_, err := s.DropReceiver(ctx, fmt.Sprint("r", r))
-			must(t, err)
-		}
-	}
-	must(t, s.Commit(ctx, Change{Events: &EventStep{Position: 2}, Entries: occurrence(2, 1, payload, nil)}))
-	if n := integers(t, s, `SELECT count(*) FROM account`, 1)[0]; n != 4 { // all, the tenant, r0 and r7
-		t.Errorf("%d accounts are left", n)
-	}
-	for _, receiver := range []string{"r0", "r7"} {
-		must(t, deliver(s, receiver))
-	}
-	assertNothingWaits(t, s)
-}
-
-// An account of a failed commit has no row.
-func TestAFailedCommitLeavesNoAccount(t *testing.T) {
+func TestAFailedCommitUsesNoSpace(t *testing.T) {
 	ctx, s := context.Background(), open(t, t.TempDir())
 	broken := Change{Events: &EventStep{Position: 1, Counts: []alarm.EventCount{{UID: "e", Position: math.MaxUint64}}}, Entries: occurrence(1, 2, payload, nil)}
 	if err := s.Commit(ctx, broken); err == nil {
 		t.Fatal("the batch was committed, want an error")
 	}
-	must(t, s.Commit(ctx, Change{Events: &EventStep{Position: 1}, Entries: occurrence(1, 2, payload, nil)}))
-	if u, err := s.Usage(ctx, "Alarm/shop/", "r1"); err != nil || u.Tenant != ContentBytes(occurrence(1, 2, payload, nil)) || u.Receiver != u.Tenant {
-		t.Errorf("%+v, %v", u, err)
-	}
+	assertNothingWaits(t, s)
 }
 
 // All Events of a cluster have counts. A tenant can create many Events.
@@ -259,7 +229,7 @@ func TestBytesAreNotUnderestimated(t *testing.T) {
 				must(t, err)
 				used, err := s.Used(ctx)
 				must(t, err)
-				counted := integers(t, s, `SELECT bytes FROM account WHERE id = 1`, 1)[0]
+				counted := s.memory.space.Sum(ledger.Messages)
 				if used -= before; used > counted || used < counted/4 {
 					t.Errorf("%d bytes of the file are used, and %d are counted", used, counted)
 				}
@@ -307,18 +277,18 @@ func TestBytesOfGroupsAndWindowsAreNotUnderestimated(t *testing.T) {
 			}
 			used, err := s.Used(ctx)
 			must(t, err)
-			counted, _ := s.StateUsage(tenant)
+			counted := s.used(ledger.Groups, tenant)
 			if used -= before; used > counted || used < counted/4 {
 				t.Errorf("%d bytes of the file are used, and %d are counted", used, counted)
 			}
 			must(t, s.Close())
 			s = open(t, dir, WithMaxBytes(256<<20))
-			if again, _ := s.StateUsage(tenant); again != counted {
+			if again := s.used(ledger.Groups, tenant); again != counted {
 				t.Errorf("after a restart %d bytes are counted, want %d", again, counted)
 			}
 			must(t, s.Commit(ctx, Change{Events: &EventStep{Position: 1_000, Oldest: newest.Add(2 * GroupLife)}}))
 			must(t, s.Commit(ctx, Change{Events: &EventStep{Position: 1_000, Oldest: newest.Add(2 * GroupLife)}}))
-			if left, _ := s.StateUsage(tenant); left != 0 || s.memory.stateSum != 0 {
+			if left := s.memory.space.Sum(ledger.Groups); left != 0 {
 				t.Errorf("%d bytes are counted after all ended", left)
 			}
 		})
@@ -328,13 +298,13 @@ func TestBytesOfGroupsAndWindowsAreNotUnderestimated(t *testing.T) {
 func TestWhatIsNotAMessageHasSpaceOfItsOwn(t *testing.T) {
 	ctx, s := context.Background(), open(t, t.TempDir(), WithMaxBytes(64<<20))
 	for position := 1; ; position++ {
-		u, err := s.Usage(ctx, "", "r")
+		e := entries("r", position, 1)
+		e[0].Payload, e[0].Tenant = make([]byte, 50_000), fmt.Sprint("Alarm/", position, "/")
+		space, err := s.Space(ctx)
 		must(t, err)
-		if u.Free == 0 {
+		if !space.FitsMessage(e[0].Tenant, "r", e[0].Bytes()) {
 			break
 		}
-		e := entries("r", position, 1)
-		e[0].Payload = make([]byte, min(1<<20, max(1, int(u.Free)-400)))
 		must(t, s.Commit(ctx, Change{Events: &EventStep{Position: uint64(position)}, Entries: e}))
 	}
 	if used, err := s.Used(ctx); err != nil || used > 45<<20 {

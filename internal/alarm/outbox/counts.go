@@ -70,19 +70,7 @@ func namespaceOf(name string) string { return name[:strings.LastIndexByte(name, 
 func ofTenant(tenant, alarm string) string { return tenant + " " + alarm }
 
 // count calls found with each row of a query.
-func count(ctx context.Context, db *sql.DB, query string, found func(of string, n int64)) error {
-	rows, err := db.QueryContext(ctx, query)
-	return each(rows, err, func(rows *sql.Rows) error {
-		var of string
-		var n int64
-		err := rows.Scan(&of, &n)
-		found(of, n)
-		return err
-	})
-}
-
-// countIn is count for queries of two texts and a number.
-func countIn(ctx context.Context, db *sql.DB, query string, found func(in, of string, n int64)) error {
+func count(ctx context.Context, db *sql.DB, query string, found func(in, of string, n int64)) error {
 	rows, err := db.QueryContext(ctx, query)
 	return each(rows, err, func(rows *sql.Rows) error {
 		var in, of string

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/bongsu-io/bongsu/internal/alarm/ledger"
 	"github.com/bongsu-io/bongsu/internal/alarm/outbox/file"
 	"github.com/bongsu-io/bongsu/pkg/plaintext"
 )
@@ -273,10 +274,10 @@ func (tx *tx) putReference(ctx context.Context, receiver string, of GroupState) 
 		return err
 	}
 	added := referenceBytes(of.Reference, g.name) - referenceBytes(g.reference, g.name)
-	if !tx.hasStateSpace(g.tenant, added, leftByReferences) {
+	if !tx.space.Fits(ledger.Groups, g.tenant, added, leftByReferences) {
 		return nil
 	}
-	tx.addState(g.tenant, added)
+	tx.space.Add(ledger.Groups, g.tenant, added)
 	_, err = tx.exec(ctx, `UPDATE open_group SET reference = ?, bytes = bytes + ? WHERE receiver = ? AND id = ?`, of.Reference, added, receiver, of.Group)
 	return err
 }

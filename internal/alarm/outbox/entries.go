@@ -6,7 +6,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/bongsu-io/bongsu/internal/alarm"
+	"github.com/bongsu-io/bongsu/internal/alarm/ledger"
 )
 
 // Entry is a message for one receiver.
@@ -27,11 +27,14 @@ type Entry struct {
 	Position uint64
 	// Stream is the stream that Position belongs to, empty for Events. Commit sets it: see Change.Stream.
 	Stream string
+	// Late is true if the entry is not sent in the order of positions. The checkpoint then lists it by
+	// key. Commit sets it.
+	Late bool
 	// Count is the number of occurrences in the entry.
 	Count int64
 	// CreatedAt is stored with microseconds and returned in UTC.
 	CreatedAt time.Time
-	// Tenant names the space that the entry uses: see [Store.Usage].
+	// Tenant names whose space the entry uses: see [Store.Space].
 	Tenant string
 	// Payload is the content of the message. Commit stores it once for neighboring entries
 	// of one alarm and position.
@@ -164,7 +167,7 @@ func (tx *tx) ids(ctx context.Context, query string, args ...any) (ids []int64, 
 }
 
 const (
-	deleteEntries = `DELETE FROM entry WHERE id IN (SELECT value FROM json_each(?)) RETURNING alarm, count`
+	deleteEntries = `DELETE FROM entry WHERE id IN (SELECT value FROM json_each(?)) RETURNING alarm, count, tenant, bytes`
 	partsOf       = `entry IN (SELECT value FROM json_each(?))`
 )
 
@@ -177,11 +180,12 @@ func (tx *tx) remove(ctx context.Context, receiver string, ids []int64) (Counts,
 	counts, deleted := Counts{}, int64(0)
 	rows, err := tx.query(ctx, deleteEntries, jsonColumn{ids})
 	err = each(rows, err, func(rows *sql.Rows) error {
-		var alarm string
-		var count int64
-		err := rows.Scan(&alarm, &count)
+		var alarm, tenant string
+		var count, bytes int64
+		err := rows.Scan(&alarm, &count, &tenant, &bytes)
 		counts[alarm] += count
 		deleted++
+		tx.space.AddMessage(tenant, receiver, -bytes)
 		return err
 	})
 	if deleted == 0 || err != nil {
@@ -206,9 +210,9 @@ func (tx *tx) drop(ctx context.Context, receiver string, ids []int64) (Counts, e
 	return counts, tx.countEach(ctx, receiver, counts, dropped)
 }
 
-const selectLowest = `SELECT min(position) FROM entry WHERE receiver = ? AND aside = 0`
+const selectLowest = `SELECT min(position) FROM entry WHERE receiver = ? AND late = 0 AND group_id = ''`
 
-// removed updates the backlog of a receiver after entries left it or the main lane.
+// removed updates the backlog of a receiver after entries left it, or are late.
 func (tx *tx) removed(ctx context.Context, receiver string, deleted int64) error {
 	var lowest sql.Null[uint64]
 	if err := tx.row(ctx, selectLowest, receiver).Scan(&lowest); err != nil {
@@ -223,14 +227,19 @@ const selectOfReceiver = `SELECT id FROM entry WHERE receiver = ?1 LIMIT ?2`
 // DropReceiver removes all entries, prepared messages, groups and past digests of a
 // receiver.
 func (s *Store) DropReceiver(ctx context.Context, receiver string) (Counts, error) {
+	err := s.writeLazily(ctx, "drop parked occurrences of a receiver", func(ctx context.Context, tx *tx) error {
+		_, err := tx.exec(ctx, `
+			UPDATE parked SET receivers = json_remove(receivers, '$."' || ?1 || '"') WHERE EXISTS (SELECT 1 FROM json_each(receivers) WHERE key = ?1)`, receiver)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
 	return s.steps(ctx, "drop a receiver", func(ctx context.Context, tx *tx) (Counts, bool, error) {
 		if err := tx.deletePrepared(ctx, `receiver = ?`, receiver); err != nil {
 			return nil, false, err
 		}
 		if _, err := tx.exec(ctx, `DELETE FROM digested WHERE receiver = ?`, receiver); err != nil {
-			return nil, false, err
-		}
-		if _, err := tx.exec(ctx, `DELETE FROM awaited WHERE receiver = ? AND parked IS NOT NULL`, receiver); err != nil {
 			return nil, false, err
 		}
 		held, err := tx.dropHeld(ctx, receiver)
@@ -261,10 +270,8 @@ func (tx *tx) dropHeld(ctx context.Context, receiver string) (Counts, error) {
 		var tenant, alarm string
 		var n, bytes int64
 		err := rows.Scan(&tenant, &alarm, &n, &bytes)
-		tx.after(func(m *memory) {
-			m.groups.addIn(tenant, alarm, -n)
-			m.addState(tenant, -bytes)
-		})
+		tx.space.Add(ledger.Groups, tenant, -bytes)
+		tx.after(func(m *memory) { m.groups.addIn(tenant, alarm, -n) })
 		return err
 	})
 	if err != nil {
@@ -315,32 +322,3 @@ func (tx *tx) olderThan(ctx context.Context, receiver string, lane int64, t time
 }
 
 var errStop = errors.New("stop")
-
-// selectDelivered selects entries of the main lane, except messages of groups: dropHeld removes
-// those. dropAwaited removes the entries of other lanes, and those in no order of positions.
-const selectDelivered = `
-	SELECT id FROM entry WHERE receiver = ?1 AND position <= ?2 AND position > ?3 AND aside = 0 AND group_id = ''
-	AND NOT EXISTS (SELECT 1 FROM awaited WHERE awaited.entry = entry.id) LIMIT ?4`
-
-// dropDelivered removes the entries that another leader delivered. If a prepared message
-// loses an entry, its other entries are pending again. dropHeld does the same for groups.
-func (s *Store) dropDelivered(ctx context.Context, delivered DeliveredOffsets) error {
-	for receiver := range s.Snapshot().Backlogs {
-		after := int64(-1)
-		if delivered.mayLackReset(receiver) { // what waited at a reset stays
-			after = int64(alarm.ResetPosition)
-		}
-		_, err := s.steps(ctx, "drop delivered entries", func(ctx context.Context, tx *tx) (Counts, bool, error) {
-			ids, err := tx.ids(ctx, selectDelivered, receiver, delivered.Offset(receiver), after, chunk)
-			if err != nil {
-				return nil, false, err
-			}
-			counts, err := tx.remove(ctx, receiver, ids)
-			return counts, len(ids) < chunk, err
-		})
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}

@@ -79,7 +79,7 @@ func TestDropDeliveredDropsByReceiverAndRemovesBrokenAttempts(t *testing.T) {
 	prepare(t, s, "broken", 5)
 	whole := prepare(t, s, "whole", 3)
 
-	must(t, s.dropDelivered(ctx, DeliveredOffsets{Default: 4, Receivers: map[string]uint64{"behind": 2, "whole": 0, "done": 6}}))
+	must(t, s.drop(ctx, offsets{"": {Position: 4, Behind: map[string]uint64{"behind": 2, "whole": 0, "done": 6}}}))
 	want := map[string][]uint64{"behind": {3, 4, 5, 6}, "broken": {5, 6}, "whole": {4, 5, 6}, "done": {}}
 	for receiver, want := range want {
 		if diff := cmp.Diff(want, pending(t, s, receiver)); diff != "" {

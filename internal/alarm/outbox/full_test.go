@@ -1,6 +1,8 @@
 package outbox
 
 import (
+	"github.com/bongsu-io/bongsu/internal/alarm/progress"
+
 	"bytes"
 	"context"
 	"errors"
@@ -202,8 +204,7 @@ func TestATermBeginsOnAFullDisk(t *testing.T) {
 			}
 			must(t, s.Claim(ctx, "term"))
 			must(t, s.Confirm(ctx))
-			must(t, s.dropHeld(ctx, DeliveredOffsets{Default: 1}))
-			must(t, s.Replay(ctx, Replay{Position: 1, Handled: DeliveredOffsets{Default: 1}}))
+			must(t, s.Replay(ctx, Replay{Position: 1, Delivered: offsets{"": {Position: 1}}, Handled: progress.Offsets{Position: 1}}))
 		})
 	}
 }

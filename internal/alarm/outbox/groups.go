@@ -10,6 +10,7 @@ import (
 
 	"github.com/bongsu-io/bongsu/internal/alarm"
 	"github.com/bongsu-io/bongsu/internal/alarm/group"
+	"github.com/bongsu-io/bongsu/internal/alarm/ledger"
 )
 
 // Membership makes an Entry wait for a message of its group.
@@ -87,7 +88,7 @@ func stateValues(s *group.State) []any {
 
 // join adds an entry to its group. The entry waits until the message of the group is due.
 // held reports whether it is new and uses the content.
-func (tx *tx) join(ctx context.Context, e *Entry, content, account int64) (held bool, err error) {
+func (tx *tx) join(ctx context.Context, e *Entry, content int64) (held bool, err error) {
 	g, known, err := tx.group(ctx, e.Receiver, e.Member.Group)
 	if err != nil {
 		return false, err
@@ -98,7 +99,7 @@ func (tx *tx) join(ctx context.Context, e *Entry, content, account int64) (held 
 	}
 	next, do := group.Next(g.State, e.Member.Rule, event)
 	if do.Hold != nil {
-		if held, err = tx.hold(ctx, e, &next, do.Hold, content, account); !held || err != nil {
+		if held, err = tx.hold(ctx, e, &next, do.Hold, content); !held || err != nil {
 			return false, err
 		}
 	}
@@ -152,10 +153,8 @@ func (tx *tx) insertGroup(ctx context.Context, e *Entry, s *group.State) error {
 		VALUES (?, ?, ?, ?, ?, '', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		append([]any{e.Receiver, m.Group, e.Alarm, m.AlarmUID, m.Name, e.Tenant, bytes}, stateValues(s)...)...)
 	tx.recount(e.Alarm)
-	tx.after(func(m *memory) {
-		m.addState(e.Tenant, bytes)
-		m.groups.addIn(e.Tenant, e.Alarm, 1)
-	})
+	tx.space.Add(ledger.Groups, e.Tenant, bytes)
+	tx.after(func(m *memory) { m.groups.addIn(e.Tenant, e.Alarm, 1) })
 	return err
 }
 
@@ -203,10 +202,8 @@ func (tx *tx) forgetGroups(ctx context.Context, at time.Time) (removed int64, er
 		}
 		_, err = tx.exec(ctx, `DELETE FROM open_group WHERE receiver = ? AND id = ?`, g.receiver, g.id)
 		tx.recount(g.alarm)
-		tx.after(func(m *memory) {
-			m.groups.addIn(g.tenant, g.alarm, -1)
-			m.addState(g.tenant, -g.bytes)
-		})
+		tx.space.Add(ledger.Groups, g.tenant, -g.bytes)
+		tx.after(func(m *memory) { m.groups.addIn(g.tenant, g.alarm, -1) })
 	}
 	tx.Freed = tx.Freed || len(ended) > 0
 	return int64(len(ended)), err

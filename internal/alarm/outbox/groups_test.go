@@ -1,6 +1,8 @@
 package outbox
 
 import (
+	"github.com/bongsu-io/bongsu/internal/alarm/progress"
+
 	"context"
 	"database/sql"
 	"errors"
@@ -124,8 +126,7 @@ func TestServedOccurrencesDoNotDelayTheNextMessage(t *testing.T) {
 			former.sendDue()
 			former.occur(at, change(i, false), "a")
 		}
-		waits, err := former.HeldKeys(t.Context(), nil)
-		must(t, err)
+		waits := waitingEvents(t, former.Store)
 		successor.at(seconds[len(seconds)-1])
 		for i, at := range seconds {
 			_, unsent := waits["r"][fmt.Sprintf("%da", i+1)]
@@ -394,8 +395,8 @@ func TestAGroupIsResolvedAfterItWasQuiet(t *testing.T) {
 		g.sendDue()
 		g.restart()
 	}
-	if view, err := g.HeldKeys(t.Context(), nil); err != nil || len(view)+len(g.HeldCounts()) != 0 {
-		t.Errorf("%v waits after all was sent: %v", view, err)
+	if waits := waitingEvents(t, g.Store); len(waits) != 0 || g.Waiting("r") != 0 {
+		t.Errorf("after all was sent, %d wait: %v", g.Waiting("r"), waits)
 	}
 }
 
@@ -543,12 +544,12 @@ func TestAnOccurrenceIsHeldOnlyOnce(t *testing.T) {
 	if again := g.releaseDue(); again != nil {
 		t.Errorf("released again: %s", again)
 	}
-	if held, err := g.HeldKeys(context.Background(), nil); err != nil || len(held["r"]) != 1 || held["r"]["1a"] != 1 {
-		t.Errorf("%v, %+v", err, held)
+	if held := waitingEvents(t, g.Store); len(held["r"]) != 1 || held["r"]["1a"] != 1 {
+		t.Errorf("%+v", held)
 	}
 	g.sendDue()
-	if held, err := g.HeldKeys(context.Background(), nil); err != nil || len(held) != 0 {
-		t.Errorf("after the acknowledgement: %v, %+v", err, held)
+	if held := waitingEvents(t, g.Store); len(held) != 0 {
+		t.Errorf("after the acknowledgement: %+v", held)
 	}
 }
 
@@ -596,7 +597,7 @@ func TestADroppedReceiverHasNoGroups(t *testing.T) {
 // Group a has three occurrences, and group b has one. Another leader delivered the second
 // of a.
 func TestDeliveredPartsOfAGroupAreNotSentAgain(t *testing.T) {
-	served := DeliveredOffsets{Default: 4, Waiting: map[string]Held{"r": {"1a": 1, "3a": 3, "4b": 4}}}
+	served := progress.Offsets{Position: 4, Waiting: progress.Waiting{"r": {"1a": 1, "3a": 3, "4b": 4}}}
 	for name, tc := range map[string]struct {
 		made, prepared bool
 	}{
@@ -616,7 +617,7 @@ func TestDeliveredPartsOfAGroupAreNotSentAgain(t *testing.T) {
 			if tc.prepared {
 				prepare(t, g.Store, "r", 1)
 			}
-			must(t, g.dropHeld(ctx, served))
+			must(t, g.drop(ctx, offsets{"": served}))
 			g.restart()
 			if n := g.Waiting("r") - g.Backlog("r").Entries; n != 3 {
 				t.Errorf("%d wait, want 3", n)
@@ -674,34 +675,30 @@ func TestADigestOfGroupsLeavesNothingBehind(t *testing.T) {
 	if diff := cmp.Diff(Counts{"Alarm/shop/rollouts": 3}, counts); diff != "" {
 		t.Error(diff)
 	}
-	if held, err := g.HeldKeys(ctx, nil); err != nil || len(held) != 0 || g.Waiting("r") != 0 {
-		t.Errorf("%d wait: %v, %v", g.Waiting("r"), held, err)
+	if held := waitingEvents(t, g.Store); len(held) != 0 || g.Waiting("r") != 0 {
+		t.Errorf("%d wait: %v", g.Waiting("r"), held)
 	}
 }
 
-func TestHeldKeysAreThoseOfAllOtherReceivers(t *testing.T) {
+func TestWaitingKeysAreThoseOfAllOtherReceivers(t *testing.T) {
 	ctx, g := context.Background(), newGrouped(t)
 	to := func(receiver string) func(*Entry) { return func(e *Entry) { e.Receiver = receiver } }
 	g.occur(0, to("r"), "a", "b")
 	g.occur(1, to("other"), "a")
 	g.occur(2, to("third"), "a")
 	g.occur(3, to("r"), "a")
-	if diff := cmp.Diff(map[string]int{"r": 3, "other": 1, "third": 1}, g.HeldCounts()); diff != "" {
-		t.Error(diff)
-	}
-	held, err := g.HeldKeys(ctx, []string{"other", "unknown"})
-	if diff := cmp.Diff(map[string]Held{"r": {"1a": 1, "1b": 1, "4a": 4}, "third": {"3a": 3}}, held); diff != "" || err != nil {
+	counts, err := g.CountWaiting(ctx)
+	want := map[string]Waiting{"r": {Events: 3, Lowest: 1}, "other": {Events: 1, Lowest: 2}, "third": {Events: 1, Lowest: 3}}
+	if diff := cmp.Diff(want, counts); diff != "" || err != nil {
 		t.Error(diff, err)
 	}
-	lowest, err := g.LowestHeld(ctx, []string{"other", "r", "unknown"})
-	if diff := cmp.Diff(map[string]uint64{"other": 2, "r": 1}, lowest); diff != "" || err != nil {
+	held, err := g.WaitingKeys(ctx, []string{"other", "unknown"}, nil)
+	if diff := cmp.Diff(progress.Waiting{"r": {"1a": 1, "1b": 1, "4a": 4}, "third": {"3a": 3}}, held[""]); diff != "" || err != nil {
 		t.Error(diff, err)
 	}
 	for _, none := range [][]string{nil, {}} {
-		held, err := g.HeldKeys(ctx, none)
-		lowest, lowestErr := g.LowestHeld(ctx, none)
-		if len(held) != 3 || len(lowest) > 0 || err != nil || lowestErr != nil {
-			t.Errorf("without an exception: %v, %v, %v, %v", held, lowest, err, lowestErr)
+		if held, err := g.WaitingKeys(ctx, none, nil); len(held[""]) != 3 || err != nil {
+			t.Errorf("without an exception: %v, %v", held, err)
 		}
 	}
 }

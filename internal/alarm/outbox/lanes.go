@@ -64,12 +64,8 @@ const (
 		SELECT id FROM entry WHERE receiver = ?1 AND aside = 0 AND ` + unprepared + `
 		AND EXISTS (SELECT 1 FROM entry other WHERE other.receiver = ?1 AND other.subject = entry.subject AND other.aside = 1)
 		ORDER BY id LIMIT ?2`
-	// awaitAside lets the checkpoint list entries by key, so that the delivered offset of the
-	// receiver passes them.
-	awaitAside = `
-		INSERT INTO awaited (receiver, key, position, entry)
-		SELECT receiver, key, position, id FROM entry WHERE group_id = '' AND id IN `
-	updateAside = `UPDATE entry SET aside = 1 WHERE id IN `
+	// updateAside makes entries late, so that the delivered offset of the receiver passes them.
+	updateAside = `UPDATE entry SET aside = 1, late = (group_id = '') WHERE id IN `
 )
 
 // SetAside moves a prepared message of one subject, and all later entries with its subject,
@@ -106,19 +102,11 @@ func (s *Store) gather(ctx context.Context, receiver string) error {
 
 // gather moves a chunk, and returns whether it was the last.
 func (tx *tx) gather(ctx context.Context, receiver string) (done bool, err error) {
-	moved, err := tx.moveAside(ctx, `(`+misplaced+`)`, receiver, chunk)
+	moved, err := tx.exec(ctx, updateAside+`(`+misplaced+`)`, receiver, chunk)
 	if err != nil {
 		return false, err
 	}
 	return moved < chunk, tx.removed(ctx, receiver, 0)
-}
-
-// moveAside moves entries from the main lane to the lanes of their subjects.
-func (tx *tx) moveAside(ctx context.Context, ids string, args ...any) (moved int64, err error) {
-	if _, err := tx.exec(ctx, awaitAside+ids+` ON CONFLICT DO NOTHING`, args...); err != nil {
-		return 0, err
-	}
-	return tx.exec(ctx, updateAside+ids, args...)
 }
 
 func (tx *tx) setAside(ctx context.Context, a *Attempt) (lane int64, moved bool, err error) {
@@ -135,7 +123,7 @@ func (tx *tx) setAside(ctx context.Context, a *Attempt) (lane int64, moved bool,
 	if aside >= MaxSetAside {
 		return 0, false, ErrTooManySetAside
 	}
-	if _, err := tx.moveAside(ctx, `(SELECT value FROM json_each(?1))`, jsonColumn{a.Entries}); err != nil {
+	if _, err := tx.exec(ctx, updateAside+`(SELECT value FROM json_each(?1))`, jsonColumn{a.Entries}); err != nil {
 		return 0, false, err
 	}
 	return lane, true, errors.Join(tx.moveAttempt(ctx, a, lane), tx.removed(ctx, a.Receiver, 0))
@@ -154,13 +142,12 @@ func (tx *tx) moveAttempt(ctx context.Context, a *Attempt, lane int64) error {
 const (
 	countLane    = `SELECT count(*) FROM (SELECT 1 FROM entry WHERE receiver = ?1 AND aside = 1 AND subject = ?2 LIMIT ?3)`
 	existsFirst  = `SELECT EXISTS (SELECT 1 FROM attempt WHERE receiver = ?1 AND lane IN (-1, ?2))`
-	updateRejoin = `UPDATE entry SET aside = 0, position = max(position, ?3) WHERE receiver = ?1 AND aside = 1 AND subject = ?2`
+	updateRejoin = `UPDATE entry SET aside = 0 WHERE receiver = ?1 AND aside = 1 AND subject = ?2`
 )
 
 // Rejoin moves the entries of a lane back to the main lane, in their old order. It does
 // nothing and returns false if one of the two lanes has a prepared message, which would
-// change. The same holds if very many entries wait in the lane. The entries get a position
-// after all Events that are read: their own are in the checkpoint.
+// change. The same holds if very many entries wait in the lane.
 func (s *Store) Rejoin(ctx context.Context, receiver string, lane int64) (moved bool, err error) {
 	err = s.writeLazily(ctx, "move messages to the main lane", func(ctx context.Context, tx *tx) error {
 		var prepared bool
@@ -174,14 +161,8 @@ func (s *Store) Rejoin(ctx context.Context, receiver string, lane int64) (moved 
 		if moved = !prepared && entries <= chunk; !moved {
 			return nil
 		}
-		passed, err := tx.passed(ctx)
-		if err != nil {
-			return err
-		}
-		if _, err := tx.exec(ctx, updateRejoin, receiver, lane, passed+1); err != nil {
-			return err
-		}
-		return tx.removed(ctx, receiver, 0)
+		_, err := tx.exec(ctx, updateRejoin, receiver, lane)
+		return err
 	})
 	return moved && err == nil, err
 }

@@ -46,8 +46,8 @@ func TestALongLaneIsMovedInChunks(t *testing.T) {
 			}
 			aside, err := s.Pending(t.Context(), Query{Receiver: "r", Lane: laneOf("object"), Limit: n})
 			must(t, err)
-			if len(aside) != n-2 || aside[0].Position != 3 || len(awaitedKeys(t, s)["r"]) != n-1 {
-				t.Errorf("%d are behind the message, %d in the checkpoint", len(aside), len(awaitedKeys(t, s)["r"]))
+			if len(aside) != n-2 || aside[0].Position != 3 || len(waitingEvents(t, s)["r"]) != n-1 {
+				t.Errorf("%d are behind the message, %d in the checkpoint", len(aside), len(waitingEvents(t, s)["r"]))
 			}
 			if got := s.Backlog("r"); got.Entries != n || got.Lowest != 2 {
 				t.Errorf("backlog %+v", got)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"database/sql"
 	"time"
+
+	"github.com/bongsu-io/bongsu/internal/alarm/ledger"
 )
 
 // LastingKey identifies a state of an object.
@@ -17,6 +19,8 @@ type LastingKey struct {
 // Lasting is a state of an object that holds.
 type Lasting struct {
 	LastingKey
+	// ID identifies the row, in a LastingPage.
+	ID int64
 	// Namespace contains the object. It is empty if the object is cluster-scoped.
 	Namespace string
 	// Since is when the state began. Due is when it can be reported, zero after that.
@@ -59,8 +63,8 @@ func (tx *tx) deleteLasting(ctx context.Context, key LastingKey) error {
 		var bytes int64
 		err := rows.Scan(&namespace, &bytes)
 		tx.Freed = true
-		tx.addBaseline(namespace, -bytes)
-		tx.after(func(m *memory) { m.addLasting(namespace, -1) })
+		tx.space.Add(ledger.Objects, namespace, -bytes)
+		tx.space.Add(ledger.States, namespace, -1)
 		return err
 	})
 }
@@ -81,61 +85,23 @@ func (tx *tx) putLasting(ctx context.Context, l *Lasting) error {
 		INSERT INTO lasting (stream, uid, alarm, state, namespace, since, due, position, group_id, restored, bytes, data)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ifnull(?, x''))`,
 		l.Stream, packUID(l.UID), l.Alarm, l.State, l.Namespace, micros(l.Since), micros(l.Due), l.Position, l.Group, l.Restored, bytes, l.Data)
-	tx.addBaseline(l.Namespace, bytes)
-	tx.after(func(m *memory) { m.addLasting(l.Namespace, 1) })
+	tx.space.Add(ledger.Objects, l.Namespace, bytes)
+	tx.space.Add(ledger.States, l.Namespace, 1)
 	return err
-}
-
-const (
-	// maxLasting limits the number of states that are stored.
-	maxLasting = 100_000
-	// lastingShare divides what is free of that: a namespace can use 10,000 of it.
-	lastingShare = 9
-	// ownShare: states of Alarms leave this part of the share of a namespace to ClusterAlarms.
-	ownShare = 4
-)
-
-// HasLastingSpace reports whether a namespace has space for so many more states with so many
-// bytes. ofCluster is true for states of ClusterAlarms, for which those of Alarms leave space.
-func (s *Store) HasLastingSpace(ctx context.Context, namespace string, rows, bytes int64, ofCluster bool) (bool, error) {
-	s.memory.mu.RLock()
-	of, all := s.memory.lasting[namespace], s.memory.lastingSum
-	s.memory.mu.RUnlock()
-	share := func(limit int64) int64 {
-		if ofCluster {
-			return limit
-		}
-		return limit - limit/ownShare
-	}
-	if of+rows > share((maxLasting-all)/lastingShare) {
-		return false, nil
-	}
-	if s.maxBytes == 0 {
-		return true, nil
-	}
-	var waiting int64
-	if err := s.readers.QueryRowContext(ctx, `SELECT bytes FROM account WHERE id = ?`, totalAccount).Scan(&waiting); err != nil {
-		return false, s.read("read the space for states", err)
-	}
-	used, sum := s.memory.baselineUsage(namespace)
-	return used+bytes <= share((s.memory.spaceOfBaselines(s.maxBytes, waiting)-sum)/baselineShare), nil
 }
 
 const selectLasting = `SELECT id, stream, uid, alarm, state, namespace, since, due, position, group_id, restored, data FROM lasting `
 
-func scanLasting(rows *sql.Rows, all *[]Lasting) (id int64, err error) {
+func scanLasting(rows *sql.Rows, all *[]Lasting) error {
 	var l Lasting
-	err = rows.Scan(&id, &l.Stream, uidColumn{&l.UID}, &l.Alarm, &l.State, &l.Namespace, timestamp{&l.Since}, timestamp{&l.Due}, &l.Position, &l.Group, &l.Restored, &l.Data)
+	err := rows.Scan(&l.ID, &l.Stream, uidColumn{&l.UID}, &l.Alarm, &l.State, &l.Namespace, timestamp{&l.Since}, timestamp{&l.Due}, &l.Position, &l.Group, &l.Restored, &l.Data)
 	*all = append(*all, l)
-	return id, err
+	return err
 }
 
 func (s *Store) lasting(ctx context.Context, where string, args ...any) (all []Lasting, err error) {
 	rows, err := s.readers.QueryContext(ctx, selectLasting+where, args...)
-	return all, s.read("read the states", each(rows, err, func(rows *sql.Rows) error {
-		_, err := scanLasting(rows, &all)
-		return err
-	}))
+	return all, s.read("read the states", each(rows, err, func(rows *sql.Rows) error { return scanLasting(rows, &all) }))
 }
 
 // LastingOf returns the states of an object that hold.
@@ -143,10 +109,13 @@ func (s *Store) LastingOf(ctx context.Context, stream, uid string) ([]Lasting, e
 	return s.lasting(ctx, `WHERE stream = ? AND uid = ?`, stream, packUID(uid))
 }
 
-// DueLasting returns states that can be reported until a time, and not since an earlier one: the
-// first ones of those after a former result. They are at most limit.
-func (s *Store) DueLasting(ctx context.Context, since, until time.Time, after int64, limit int) (all []Lasting, last int64, err error) {
-	return s.lastingPage(ctx, `WHERE due > 0 AND due > ? AND due <= ? AND id > ? ORDER BY id LIMIT ?`, micros(since), micros(until), after, limit)
+// LastingPage returns the states after an ID, at most limit. If until is set, it returns those that can be
+// reported until then, and not since an earlier time.
+func (s *Store) LastingPage(ctx context.Context, since, until time.Time, after int64, limit int) ([]Lasting, error) {
+	if until.IsZero() {
+		return s.lasting(ctx, `WHERE id > ? ORDER BY id LIMIT ?`, after, limit)
+	}
+	return s.lasting(ctx, `WHERE due > 0 AND due > ? AND due <= ? AND id > ? ORDER BY id LIMIT ?`, micros(since), micros(until), after, limit)
 }
 
 // NextLasting returns when the next state after a time can be reported, zero if there is none.
@@ -159,34 +128,15 @@ func (s *Store) NextLasting(ctx context.Context, after time.Time) (due time.Time
 	return due, s.read("read the next state", err)
 }
 
-// LastingPage returns the states after a former result, at most limit.
-func (s *Store) LastingPage(ctx context.Context, after int64, limit int) (all []Lasting, last int64, err error) {
-	return s.lastingPage(ctx, `WHERE id > ? ORDER BY id LIMIT ?`, after, limit)
-}
-
-func (s *Store) lastingPage(ctx context.Context, where string, args ...any) (all []Lasting, last int64, err error) {
-	rows, err := s.readers.QueryContext(ctx, selectLasting+where, args...)
-	return all, last, s.read("read the states", each(rows, err, func(rows *sql.Rows) (err error) {
-		last, err = scanLasting(rows, &all)
-		return err
-	}))
-}
-
 // OpenLasting returns states that were reported, at most limit: the newest of each namespace. If
 // there are more, each namespace gets the same number.
 func (s *Store) OpenLasting(ctx context.Context, limit int) ([]Lasting, error) {
-	if s.lastingCount() <= int64(limit) {
+	if s.memory.space.Sum(ledger.States) <= int64(limit) {
 		return s.lasting(ctx, `WHERE due = 0 ORDER BY id DESC`)
 	}
 	return s.lasting(ctx, `
 		JOIN (SELECT id AS of, row_number() OVER (PARTITION BY namespace ORDER BY id DESC) AS n FROM lasting WHERE due = 0) ON of = id
 		ORDER BY n, id DESC LIMIT ?`, limit)
-}
-
-func (s *Store) lastingCount() int64 {
-	s.memory.mu.RLock()
-	defer s.memory.mu.RUnlock()
-	return s.memory.lastingSum
 }
 
 // LastingInGroup returns how many states of a group were reported and hold.

@@ -9,14 +9,16 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/bongsu-io/bongsu/internal/alarm/ledger"
 )
 
 // Backlog describes the entries of a receiver, pending or prepared.
 type Backlog struct {
 	// Entries is their number; never 0 in a Snapshot.
 	Entries int64
-	// Lowest is the lowest position in the main lane, 0 if that is empty. Everything below it
-	// is delivered, except what HeldKeys returns.
+	// Lowest is the lowest position of those that are sent in the order of positions, 0 if there is
+	// none. Everything below it is delivered, except what WaitingKeys returns.
 	Lowest uint64
 }
 
@@ -34,23 +36,13 @@ type memory struct {
 	state    State
 	backlogs map[string]Backlog
 	// held is the number of occurrences in groups, or in messages of groups, by receiver.
-	// heldChanges counts changes among them. groups and windows are the numbers of open ones.
-	held            map[string]int64
-	heldChanges     map[string]int64
+	held map[string]int64
+	// groups and windows are the numbers of open ones.
 	groups, windows totals
-	// stateBytes is the size of groups and windows, by tenant, and stateSum that of all.
-	stateBytes map[string]int64
-	stateSum   int64
-	// parked is the number of parked occurrences by namespace, parkedBytes their bytes by
-	// tenant, and parkedSum the bytes of all.
-	parked, parkedBytes map[string]int64
-	parkedSum           int64
-	// baselineBytes is the size of baselines by namespace, and baselineSum that of all.
-	baselineBytes map[string]int64
-	baselineSum   int64
-	// lasting is the number of states by namespace, and lastingSum that of all.
-	lasting    map[string]int64
-	lastingSum int64
+	// parked is the number of parked occurrences by namespace.
+	parked map[string]int64
+	// space is what is used.
+	space *ledger.Ledger
 	// prepared is the size of prepared messages, by receiver.
 	prepared totals
 	// counted are the counts of each subject, and recounted those that changed. confirmed is
@@ -102,45 +94,43 @@ func (s *Store) Backlog(receiver string) Backlog {
 	return s.memory.backlogs[receiver]
 }
 
-const selectBacklogs = `SELECT receiver, count(*), coalesce(min(iif(aside = 0, position, NULL)), 0) FROM entry GROUP BY receiver`
-
 func (m *memory) load(ctx context.Context, db *sql.DB) error {
 	var err error
 	if m.state, err = scanState(db.QueryRowContext(ctx, selectState)); err != nil {
 		return err
 	}
-	m.held, m.heldChanges, m.prepared = map[string]int64{}, map[string]int64{}, totals{}
-	m.clearState()
-	m.clearParked()
-	m.clearBaselines()
-	err = errors.Join(
-		m.loadCounts(ctx, db),
-		count(ctx, db, `SELECT namespace, count(*) FROM parked GROUP BY namespace`, func(of string, n int64) { m.addParked(of, "", n, 0) }),
-		count(ctx, db, `SELECT tenant, sum(bytes) FROM parked GROUP BY tenant`, func(of string, n int64) { m.addParked("", of, 0, n) }),
-		count(ctx, db, `SELECT receiver, count(*) FROM held GROUP BY receiver`, func(receiver string, n int64) { m.addHeld(receiver, n, 0) }),
-		count(ctx, db, `SELECT receiver, count(*) FROM held WHERE stream <> '' GROUP BY receiver`, func(receiver string, n int64) { m.addHeld(receiver, 0, n) }),
-		countIn(ctx, db, `SELECT tenant, alarm, count(*) FROM open_group GROUP BY tenant, alarm`, m.groups.addIn),
-		count(ctx, db, `SELECT namespace, sum(bytes) FROM baseline GROUP BY namespace`, m.addBaseline),
-		count(ctx, db, `SELECT namespace, sum(bytes) FROM lasting GROUP BY namespace`, m.addBaseline),
-		count(ctx, db, `SELECT namespace, count(*) FROM lasting GROUP BY namespace`, m.addLasting),
-		count(ctx, db, `SELECT receiver, `+sizeOfAttempt+` FROM attempt`, m.prepared.add),
-		count(ctx, db, `SELECT tenant, sum(bytes) FROM open_group GROUP BY tenant`, m.addState),
-		count(ctx, db, `SELECT tenant, sum(bytes) FROM window GROUP BY tenant`, m.addState),
-		countIn(ctx, db, `SELECT tenant, alarm, count(*) FROM window GROUP BY tenant, alarm`, m.windows.addIn))
-	if err != nil {
-		return err
+	m.clear()
+	return errors.Join(m.loadCounts(ctx, db), m.loadSpace(ctx, db),
+		count(ctx, db, `SELECT '', receiver, position FROM entry WHERE late = 0 AND group_id = ''`, func(_, of string, n int64) { m.added(of, uint64(n), true) }),
+		count(ctx, db, `SELECT '', receiver, 0 FROM entry WHERE late = 1 OR group_id <> ''`, func(_, of string, _ int64) { m.added(of, 0, false) }),
+		count(ctx, db, `SELECT '', namespace, 1 FROM parked`, func(_, of string, n int64) { m.addParked(of, n) }),
+		count(ctx, db, `SELECT '', receiver, 1 FROM held`, func(_, of string, n int64) { m.addHeld(of, n) }),
+		count(ctx, db, `SELECT tenant, alarm, 1 FROM open_group`, m.groups.addIn),
+		count(ctx, db, `SELECT tenant, alarm, 1 FROM window`, m.windows.addIn),
+		count(ctx, db, `SELECT '', receiver, `+sizeOfAttempt+` FROM attempt`, func(_, of string, n int64) { m.prepared.add(of, n) }))
+}
+
+// loadSpace counts what is used. No query groups rows: SQLite would need space on the disk for that.
+func (m *memory) loadSpace(ctx context.Context, db *sql.DB) error {
+	add := func(c ledger.Class) func(tenant, _ string, n int64) {
+		return func(tenant, _ string, n int64) { m.space.Add(c, tenant, n) }
 	}
-	m.backlogs = map[string]Backlog{}
-	rows, err := db.QueryContext(ctx, selectBacklogs)
-	return each(rows, err, func(rows *sql.Rows) error {
-		var receiver string
-		var b Backlog
-		if err := rows.Scan(&receiver, &b.Entries, &b.Lowest); err != nil {
-			return err
-		}
-		m.backlogs[receiver] = b
-		return nil
-	})
+	return errors.Join(
+		count(ctx, db, `SELECT tenant, receiver, bytes FROM entry`, m.space.AddMessage),
+		count(ctx, db, `SELECT tenant, receiver, bytes FROM held`, m.space.AddMessage),
+		count(ctx, db, `SELECT tenant, '', bytes FROM parked`, add(ledger.Parked)),
+		count(ctx, db, `SELECT tenant, '', bytes FROM open_group`, add(ledger.Groups)),
+		count(ctx, db, `SELECT tenant, '', bytes FROM window`, add(ledger.Groups)),
+		count(ctx, db, `SELECT namespace, '', bytes FROM baseline`, add(ledger.Objects)),
+		count(ctx, db, `SELECT namespace, '', bytes FROM lasting`, add(ledger.Objects)),
+		count(ctx, db, `SELECT namespace, '', 1 FROM lasting`, add(ledger.States)))
+}
+
+// clear empties everything but the state and what this process counts.
+func (m *memory) clear() {
+	m.backlogs, m.held, m.parked = map[string]Backlog{}, map[string]int64{}, map[string]int64{}
+	m.groups, m.windows, m.prepared = totals{}, totals{}, totals{}
+	m.counted = map[string]countedSubject{}
 }
 
 // Receivers returns the receivers for which something waits, also if it waits in groups only.
@@ -188,44 +178,29 @@ func (s *Store) GroupsBeyond(alarm string, number int64) (sum int64) {
 	return sum
 }
 
-// addState adds bytes of groups and windows to a tenant.
-func (m *memory) addState(tenant string, bytes int64) {
-	m.stateSum += bytes
-	if m.stateBytes[tenant] += bytes; m.stateBytes[tenant] == 0 {
-		delete(m.stateBytes, tenant)
-	}
-}
-
-func (m *memory) clearState() {
-	m.groups, m.windows, m.stateBytes, m.stateSum = totals{}, totals{}, map[string]int64{}, 0
-}
-
 // apply makes the changes of a committed transaction visible, all at once.
-func (m *memory) apply(changes []func(*memory)) {
+func (m *memory) apply(tx *tx) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for _, change := range changes {
+	for _, change := range tx.changes {
 		change(m)
 	}
+	m.space.Apply(tx.space)
 }
 
-func (m *memory) added(receiver string, position uint64, aside bool) {
+func (m *memory) added(receiver string, position uint64, inOrder bool) {
 	b := m.backlogs[receiver]
-	if !aside && (b.Lowest == 0 || position < b.Lowest) {
+	if inOrder && (b.Lowest == 0 || position < b.Lowest) {
 		b.Lowest = position
 	}
 	b.Entries++
 	m.backlogs[receiver] = b
 }
 
-// addHeld adds occurrences that wait in groups or in their messages, and those of changes among
-// them.
-func (m *memory) addHeld(receiver string, n, changes int64) {
+// addHeld adds occurrences that wait in groups or in their messages.
+func (m *memory) addHeld(receiver string, n int64) {
 	if m.held[receiver] += n; m.held[receiver] == 0 {
 		delete(m.held, receiver)
-	}
-	if m.heldChanges[receiver] += changes; m.heldChanges[receiver] == 0 {
-		delete(m.heldChanges, receiver)
 	}
 }
 
@@ -246,59 +221,11 @@ func (m *memory) sentGroup() {
 	}
 }
 
-func (m *memory) addBaseline(namespace string, bytes int64) {
-	m.baselineSum += bytes
-	if m.baselineBytes[namespace] += bytes; m.baselineBytes[namespace] == 0 {
-		delete(m.baselineBytes, namespace)
-	}
-}
-
-// clearBaselines removes the bytes of all baselines and states.
-func (m *memory) clearBaselines() {
-	m.baselineBytes, m.baselineSum = map[string]int64{}, 0
-	m.lasting, m.lastingSum = map[string]int64{}, 0
-}
-
-// baselineUsage are the bytes of baselines, of a namespace and of all.
-func (m *memory) baselineUsage(namespace string) (used, all int64) {
-	m.mu.RLock()
-	defer m.mu.RUnlock()
-	return m.baselineBytes[namespace], m.baselineSum
-}
-
-// allBaselines returns the bytes of all baselines.
-func (m *memory) allBaselines() int64 {
-	_, all := m.baselineUsage("")
-	return all
-}
-
-func (m *memory) addLasting(namespace string, rows int64) {
-	m.lastingSum += rows
-	if m.lasting[namespace] += rows; m.lasting[namespace] == 0 {
-		delete(m.lasting, namespace)
-	}
-}
-
-// addParked counts parked occurrences, of a namespace and of a tenant.
-func (m *memory) addParked(namespace, tenant string, n, bytes int64) {
+// addParked counts parked occurrences of a namespace.
+func (m *memory) addParked(namespace string, n int64) {
 	if m.parked[namespace] += n; m.parked[namespace] == 0 {
 		delete(m.parked, namespace)
 	}
-	if m.parkedBytes[tenant] += bytes; m.parkedBytes[tenant] == 0 {
-		delete(m.parkedBytes, tenant)
-	}
-	m.parkedSum += bytes
-}
-
-func (m *memory) clearParked() {
-	m.parked, m.parkedBytes, m.parkedSum = map[string]int64{}, map[string]int64{}, 0
-}
-
-// parkedIn returns the bytes of parked occurrences, of a tenant and of all.
-func (m *memory) parkedIn(tenant string) (used, all int64) {
-	m.mu.RLock()
-	defer m.mu.RUnlock()
-	return m.parkedBytes[tenant], m.parkedSum
 }
 
 // Size describes how much the outbox contains.

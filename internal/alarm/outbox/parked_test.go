@@ -1,6 +1,9 @@
 package outbox
 
 import (
+	"github.com/bongsu-io/bongsu/internal/alarm/ledger"
+	"github.com/bongsu-io/bongsu/internal/alarm/progress"
+
 	"fmt"
 	"strconv"
 	"strings"
@@ -34,11 +37,11 @@ func decide(t *testing.T, s *Store, object string) {
 	must(t, s.Commit(t.Context(), d))
 }
 
-func awaitedKeys(t *testing.T, s *Store) map[string]Held {
+func waitingEvents(t *testing.T, s *Store) progress.Waiting {
 	t.Helper()
-	keys, err := s.Awaited(t.Context(), nil)
+	keys, err := s.WaitingKeys(t.Context(), nil, nil)
 	must(t, err)
-	return keys
+	return keys[""]
 }
 
 func TestAParkedOccurrenceIsStoredOnce(t *testing.T) {
@@ -49,7 +52,7 @@ func TestAParkedOccurrenceIsStoredOnce(t *testing.T) {
 	if got := s.Size().Parked; got != 1 {
 		t.Errorf("%d occurrences are parked, want 1", got)
 	}
-	if diff := cmp.Diff(map[string]Held{"r": {"1": 1}, "other": {"1": 1}}, awaitedKeys(t, s)); diff != "" {
+	if diff := cmp.Diff(progress.Waiting{"r": {"1": 1}, "other": {"1": 1}}, waitingEvents(t, s)); diff != "" {
 		t.Errorf("receivers: %s", diff)
 	}
 }
@@ -59,31 +62,31 @@ func TestADecidedOccurrenceDoesNotLowerTheOffsetOfItsReceiver(t *testing.T) {
 	must(t, s.Commit(t.Context(), Change{Events: &EventStep{Position: 1}, Parked: []Parked{parkedAt(1, "web")}}))
 	must(t, s.Commit(t.Context(), Change{Events: &EventStep{Position: 9}}))
 	decide(t, s, "web")
-	if got := s.Backlog("r"); got.Lowest != 10 || s.Size().Parked != 0 {
-		t.Errorf("got %+v and %d parked occurrences, want an entry after position 9", got, s.Size().Parked)
+	if got := s.Backlog("r"); got.Entries != 1 || got.Lowest != 0 || s.Size().Parked != 0 {
+		t.Errorf("got %+v and %d parked occurrences, want an entry in no order of positions", got, s.Size().Parked)
 	}
-	if diff := cmp.Diff(map[string]Held{"r": {"1": 1}}, awaitedKeys(t, s)); diff != "" {
+	if diff := cmp.Diff(progress.Waiting{"r": {"1": 1}}, waitingEvents(t, s)); diff != "" {
 		t.Errorf("before it is sent: %s", diff)
 	}
 	_, err := s.Finish(t.Context(), prepare(t, s, "r", 1), Outcome{})
 	must(t, err)
-	if diff := cmp.Diff(map[string]Held{}, awaitedKeys(t, s)); diff != "" {
+	if diff := cmp.Diff(progress.Waiting{}, waitingEvents(t, s)); diff != "" {
 		t.Errorf("after it was sent: %s", diff)
 	}
 }
 
 func TestOccurrencesThatAnotherLeaderDeliveredAreDropped(t *testing.T) {
 	for name, tc := range map[string]struct {
-		delivered DeliveredOffsets
+		delivered progress.Offsets
 		decided   bool
 		want      int // parked occurrences and entries that remain
 	}{
-		"parked, and delivered":        {DeliveredOffsets{Default: 20}, false, 0},
-		"parked, and waiting there":    {DeliveredOffsets{Default: 20, Waiting: map[string]Held{"r": {"1": 1}}}, false, 1},
-		"parked, and not reached":      {DeliveredOffsets{Default: 0}, false, 1},
-		"decided, and delivered":       {DeliveredOffsets{Default: 20}, true, 0},
-		"decided, and waiting there":   {DeliveredOffsets{Default: 20, Waiting: map[string]Held{"r": {"1": 1}}}, true, 1},
-		"decided, and not reached yet": {DeliveredOffsets{Default: 0}, true, 1},
+		"parked, and delivered":        {progress.Offsets{Position: 20}, false, 0},
+		"parked, and waiting there":    {progress.Offsets{Position: 20, Waiting: progress.Waiting{"r": {"1": 1}}}, false, 1},
+		"parked, and not reached":      {progress.Offsets{Position: 0}, false, 1},
+		"decided, and delivered":       {progress.Offsets{Position: 20}, true, 0},
+		"decided, and waiting there":   {progress.Offsets{Position: 20, Waiting: progress.Waiting{"r": {"1": 1}}}, true, 1},
+		"decided, and not reached yet": {progress.Offsets{Position: 0}, true, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := open(t, t.TempDir())
@@ -92,15 +95,13 @@ func TestOccurrencesThatAnotherLeaderDeliveredAreDropped(t *testing.T) {
 				decide(t, s, "web")
 			}
 			for range 2 { // a crash can repeat it
-				err := s.dropDelivered(t.Context(), DeliveredOffsets{Default: tc.delivered.Default})
-				must(t, err)
-				must(t, s.dropAwaited(t.Context(), tc.delivered, tc.delivered))
+				must(t, s.drop(t.Context(), offsets{"": tc.delivered}))
 			}
-			if got := s.Size().Parked + s.Backlog("r").Entries; got != int64(tc.want) || len(awaitedKeys(t, s)) != tc.want {
-				t.Errorf("%d remain, want %d; awaited: %v", got, tc.want, awaitedKeys(t, s))
+			if got := s.Size().Parked + s.Backlog("r").Entries; got != int64(tc.want) || len(waitingEvents(t, s)) != tc.want {
+				t.Errorf("%d remain, want %d; waiting: %v", got, tc.want, waitingEvents(t, s))
 			}
-			if b := s.Backlog("r"); b.Entries > 0 && b.Lowest <= tc.delivered.Default {
-				t.Errorf("the entry at %d lowers the offset %d", b.Lowest, tc.delivered.Default)
+			if b := s.Backlog("r"); b.Lowest > 0 {
+				t.Errorf("the entry at %d lowers the offset %d", b.Lowest, tc.delivered.Position)
 			}
 		})
 	}
@@ -110,19 +111,16 @@ func TestOccurrencesThatAnotherLeaderDeliveredAreDropped(t *testing.T) {
 func TestAnEntryThatWaitsAtAnotherLeaderIsKept(t *testing.T) {
 	s := open(t, t.TempDir())
 	commit(t, s, "r", 1, 3)
-	delivered := DeliveredOffsets{Default: 20, Waiting: map[string]Held{"r": {"2": 2}}}
+	delivered := progress.Offsets{Position: 20, Waiting: progress.Waiting{"r": {"2": 2}}}
 	for range 2 { // a crash can repeat it
-		must(t, s.keepAwaited(t.Context(), delivered))
-		err := s.dropDelivered(t.Context(), DeliveredOffsets{Default: delivered.Default})
-		must(t, err)
-		must(t, s.dropAwaited(t.Context(), delivered, delivered))
+		must(t, s.drop(t.Context(), offsets{"": delivered}))
 	}
 	kept, err := s.Pending(t.Context(), Query{Receiver: "r", Lane: MainLane, Limit: 10})
 	must(t, err)
-	if len(kept) != 1 || kept[0].Key != "2" || kept[0].Position != 21 {
-		t.Errorf("got %+v, want the entry 2 after the offset", kept)
+	if len(kept) != 1 || kept[0].Key != "2" || s.Backlog("r").Lowest != 0 {
+		t.Errorf("got %+v, want the entry 2 in no order of positions", kept)
 	}
-	if diff := cmp.Diff(map[string]Held{"r": {"2": 2}}, awaitedKeys(t, s)); diff != "" {
+	if diff := cmp.Diff(progress.Waiting{"r": {"2": 2}}, waitingEvents(t, s)); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -135,7 +133,7 @@ func TestADeletedReceiverGetsNothingThatWasParked(t *testing.T) {
 	must(t, err)
 	rows, err := s.Parked(t.Context(), "shop", "shop/Pod/shop/web", 10)
 	must(t, err)
-	if len(rows) != 1 || len(rows[0].Receivers) > 0 || len(awaitedKeys(t, s)) > 0 {
+	if len(rows) != 1 || len(rows[0].Receivers) > 0 || len(waitingEvents(t, s)) > 0 {
 		t.Errorf("got %+v, want an occurrence without receivers", rows)
 	}
 }
@@ -146,20 +144,13 @@ func TestParkedOccurrencesFollowARestoreOfEtcd(t *testing.T) {
 	must(t, s.Commit(t.Context(), Change{Events: &EventStep{Position: 5, History: "restored"}}))
 	rows, err := s.Parked(t.Context(), "shop", "shop/Pod/shop/web", 10)
 	must(t, err)
-	if diff := cmp.Diff(map[string]Held{"r": {"9": alarm.ResetPosition}}, awaitedKeys(t, s)); diff != "" || rows[0].Position != alarm.ResetPosition {
-		t.Errorf("position %d, want that of a reset; awaited: %s", rows[0].Position, diff)
+	if diff := cmp.Diff(progress.Waiting{"r": {"9": alarm.ResetPosition}}, waitingEvents(t, s)); diff != "" || rows[0].Position != alarm.ResetPosition {
+		t.Errorf("position %d, want that of a reset; waiting: %s", rows[0].Position, diff)
 	}
 	must(t, s.Reset(t.Context(), "other", 0))
-	if used, _, err := s.ParkingSpace(t.Context(), "Alarm/shop/"); used != 0 || err != nil || s.Size().Parked != 0 || len(awaitedKeys(t, s)) != 0 {
+	if used := s.used(ledger.Parked, "Alarm/shop/"); used != 0 || s.Size().Parked != 0 || len(waitingEvents(t, s)) != 0 {
 		t.Errorf("after a reset: %d bytes, %d occurrences", used, s.Size().Parked)
 	}
-}
-
-func usage(t *testing.T, s *Store, tenant, receiver string) Usage {
-	t.Helper()
-	u, err := s.Usage(t.Context(), tenant, receiver)
-	must(t, err)
-	return u
 }
 
 // SQLite uses at most as many bytes for a row as it counts for.
@@ -192,12 +183,6 @@ func TestAParkedOccurrenceCountsForWhatItUses(t *testing.T) {
 func TestTheSpaceOfParkedOccurrencesIsCountedAcrossRestarts(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir, WithMaxBytes(16<<20))
-	_, all, err := s.ParkingSpace(t.Context(), "")
-	must(t, err)
-	if all != 2<<20 {
-		t.Errorf("%d bytes for parked occurrences, want an eighth of the file", all)
-	}
-	empty := usage(t, s, "Alarm/shop/", "r")
 	var rows []Parked
 	for i := range 3 {
 		rows = append(rows, parkedAt(uint64(i+1), fmt.Sprint("web-", i)))
@@ -207,13 +192,8 @@ func TestTheSpaceOfParkedOccurrencesIsCountedAcrossRestarts(t *testing.T) {
 	want := 2 * rows[0].Bytes()
 	check := func(when string) {
 		t.Helper()
-		used, free, err := s.ParkingSpace(t.Context(), "Alarm/shop/")
-		must(t, err)
-		if used != want || free != all-want {
-			t.Errorf("%s: %d bytes are used, %d are free; want %d and %d", when, used, free, want, all-want)
-		}
-		if got := usage(t, s, "Alarm/shop/", "r"); got.Tenant != want || got.Free > empty.Free-want || got.Receiver != 0 {
-			t.Errorf("%s: %+v is used, before it %+v", when, got, empty)
+		if used := s.used(ledger.Parked, "Alarm/shop/"); used != want {
+			t.Errorf("%s: %d bytes are used, want %d", when, used, want)
 		}
 		if diff := cmp.Diff([]string{"shop"}, s.ParkedNamespaces()); diff != "" {
 			t.Errorf("%s: %s", when, diff)
@@ -242,9 +222,7 @@ func TestALateOccurrenceOfASideLaneKeepsItsPositionInTheCheckpoint(t *testing.T)
 	late := entries("r", 5, 1)[0]
 	late.Subject = "web"
 	must(t, s.Commit(t.Context(), Change{Unparked: rows, Entries: []Entry{late}}))
-	awaited, err := s.Awaited(t.Context(), nil)
-	must(t, err)
-	if got := awaited["r"][late.Key]; got != 5 {
+	if got := waitingEvents(t, s)["r"][late.Key]; got != 5 {
 		t.Errorf("position %d in the checkpoint, want 5: another leader would not read it again", got)
 	}
 }

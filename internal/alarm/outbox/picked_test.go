@@ -91,8 +91,7 @@ func TestADeliveredPartOfAMessageMakesItsOtherPartsPending(t *testing.T) {
 		s := open(t, t.TempDir())
 		alternating(t, s, 6)
 		pick(t, s, 3)
-		err := s.dropDelivered(t.Context(), DeliveredOffsets{Default: offset})
-		must(t, err)
+		must(t, s.drop(t.Context(), offsets{"": {Position: offset}}))
 		got, err := s.Prepared(t.Context(), "r", MainLane)
 		must(t, err)
 		if (got == nil) != broken {
@@ -125,8 +124,8 @@ func TestSettingAMessageOfSeveralEntriesAsideKeepsTheirOrder(t *testing.T) {
 	if diff := cmp.Diff([]uint64{1, 3, 5, 7}, positions); diff != "" {
 		t.Error(diff)
 	}
-	if got := s.Backlog("r"); got.Lowest != 2 || len(awaitedKeys(t, s)["r"]) != 4 {
-		t.Errorf("backlog %+v, in the checkpoint %v", got, awaitedKeys(t, s)["r"])
+	if got := s.Backlog("r"); got.Lowest != 2 || len(waitingEvents(t, s)["r"]) != 4 {
+		t.Errorf("backlog %+v, in the checkpoint %v", got, waitingEvents(t, s)["r"])
 	}
 }
 

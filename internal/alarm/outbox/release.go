@@ -159,13 +159,6 @@ func (tx *tx) releaseMessage(ctx context.Context, m dueMessage) (made int64, err
 	if err != nil {
 		return 0, err
 	}
-	state, err := tx.state(ctx)
-	if err != nil {
-		return 0, err
-	}
-	// The position is after all Events that are read, so that the message does not lower
-	// the delivered offset of the receiver. HeldKeys reports its parts.
-	e.Position = max(state.Position, state.Delivered.Offset(m.receiver)) + 1
 	e.CreatedAt = alarm.Later(e.CreatedAt, m.due) // it could not be sent earlier
 	entry, err := tx.insertReleased(ctx, e, m.group)
 	if err != nil {
@@ -206,12 +199,12 @@ func (tx *tx) sumParts(ctx context.Context, m dueMessage) (e *Entry, ends bool, 
 	return e, ends, err
 }
 
+// insertReleased stores a message of a group. It has no position: its parts have one.
 func (tx *tx) insertReleased(ctx context.Context, e *Entry, id string) (entry int64, err error) {
-	var aside bool
 	err = tx.row(ctx, `
 		INSERT INTO entry (receiver, alarm, key, position, count, created_at, group_id, subject, aside)
-		VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, `+isAside+`) RETURNING id, aside`,
-		e.Receiver, e.Alarm, e.Key, e.Position, e.Count, micros(e.CreatedAt), id, laneOf(id)).Scan(&entry, &aside)
-	tx.after(func(m *memory) { m.added(e.Receiver, e.Position, aside) })
+		VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, `+isAside+`) RETURNING id`,
+		e.Receiver, e.Alarm, e.Key, e.Position, e.Count, micros(e.CreatedAt), id, laneOf(id)).Scan(&entry)
+	tx.after(func(m *memory) { m.added(e.Receiver, 0, false) })
 	return entry, err
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/bongsu-io/bongsu/internal/alarm/group"
+	"github.com/bongsu-io/bongsu/internal/alarm/ledger"
 )
 
 // repeatedBytes returns how many bytes a message counts for that is sent again. It is rounded up
@@ -27,10 +28,10 @@ func (tx *tx) remember(ctx context.Context, receiver, id string, data []byte, se
 	}
 	size := repeatedBytes(receiver, data)
 	added := size - g.repeated
-	if !tx.hasStateSpace(g.tenant, added, leftByRepeated) {
+	if !tx.space.Fits(ledger.Groups, g.tenant, added, leftByRepeated) {
 		return nil
 	}
-	tx.addState(g.tenant, added)
+	tx.space.Add(ledger.Groups, g.tenant, added)
 	_, err = tx.exec(ctx, `UPDATE open_group SET repeated = ?, bytes = bytes + ? WHERE receiver = ? AND id = ?`, size, added, receiver, id)
 	if err != nil {
 		return err
@@ -142,5 +143,5 @@ func (s *Store) SetRepeated(ctx context.Context, receiver string, all []Repeated
 // is read again after a takeover. See [Store.ReadUpTo].
 func (s *Store) CaughtUp(t time.Time) bool {
 	state := s.State()
-	return s.readUpTo.Load() >= t.UnixMicro() && state.Delivered.passedBy(state.Position)
+	return s.readUpTo.Load() >= t.UnixMicro() && state.Delivered.PassedBy(state.Position)
 }

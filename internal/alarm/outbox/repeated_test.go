@@ -1,6 +1,9 @@
 package outbox
 
 import (
+	"github.com/bongsu-io/bongsu/internal/alarm/ledger"
+	"github.com/bongsu-io/bongsu/internal/alarm/progress"
+
 	"context"
 	"fmt"
 	"strings"
@@ -32,9 +35,9 @@ func remembering(data string) func(*GroupState) {
 // again returns what must be sent again that was last sent until now, after a restart.
 func (g *grouped) again() string {
 	g.t.Helper()
-	used, _ := g.memory.stateUsage("", 1<<30)
+	used := g.used(ledger.Groups, "")
 	g.restart()
-	if stored, _ := g.memory.stateUsage("", 1<<30); stored != used {
+	if stored := g.used(ledger.Groups, ""); stored != used {
 		g.t.Errorf("%d bytes are used after the restart, were %d", stored, used)
 	}
 	var rows int64
@@ -66,10 +69,7 @@ func (g *grouped) expect(want string) {
 
 func TestOnlyTheLastMessageOfAnOpenGroupIsSentAgain(t *testing.T) {
 	g := newGrouped(t)
-	used := func() int64 {
-		n, _ := g.memory.stateUsage("", 1<<30)
-		return n
-	}
+	used := func() int64 { return g.used(ledger.Groups, "") }
 	g.occur(0, nil, "a")
 	empty := used()
 	g.at(6)
@@ -222,9 +222,9 @@ func TestMessagesToRepeatHaveALimitInBytes(t *testing.T) {
 			g := &grouped{t: t, dir: t.TempDir(), clock: testingclock.NewFakePassiveClock(day)}
 			g.Store = open(t, g.dir, WithClock(g.clock), WithMaxBytes(64<<20), WithComposer(
 				func(_ Group, parts []Entry, _ int64) ([]byte, error) { return parts[0].Payload, nil }))
-			_, limit := g.StateUsage("")
+			const limit = 1 << 20 // a sixteenth of a quarter of the file
 			fill(g)
-			used, _ := g.StateUsage("")
+			used := g.used(ledger.Groups, "")
 			groupsOnly := int64(groups) * GroupBytes("r", "Alarm/shop/rollouts", "", "")
 			if used-groupsOnly > limit/2 || used <= groupsOnly+int64(len(large)) { // Commit does not limit groups
 				t.Errorf("%d bytes are used, half of %d can be, and %d by groups", used, limit, groupsOnly)
@@ -249,7 +249,7 @@ func TestMessagesToRepeatHaveALimitInBytes(t *testing.T) {
 
 func TestCaughtUpAfterAReplayAndAllEarlierEvents(t *testing.T) {
 	s := open(t, t.TempDir())
-	must(t, s.Replay(t.Context(), Replay{Position: 5, Handled: DeliveredOffsets{Default: 10}}))
+	must(t, s.Replay(t.Context(), Replay{Position: 5, Handled: progress.Offsets{Position: 10}}))
 	if s.CaughtUp(day) {
 		t.Error("before anything is read")
 	}

@@ -4,7 +4,7 @@ import "github.com/bongsu-io/bongsu/internal/alarm/outbox/file"
 
 // firstVersion is the version of schema. Files of the versions before it were written before
 // the first release.
-const firstVersion = 25
+const firstVersion = 27
 
 // migrations contains the scripts that change a file of a former release: see [file.Schema].
 // Until the first release, edit schema and increase firstVersion. After it, never edit schema or
@@ -63,36 +63,26 @@ CREATE TABLE entry (
 	created_at INTEGER NOT NULL,
 	group_id   TEXT NOT NULL DEFAULT '',
 	content    INTEGER, -- NULL for a group's message: held has its parts
-	account    INTEGER,
+	tenant     TEXT NOT NULL DEFAULT '', -- whose space it uses
+	bytes      INTEGER NOT NULL DEFAULT 0,
 	subject    INTEGER NOT NULL DEFAULT 0,
-	aside      INTEGER NOT NULL DEFAULT 0 -- 1: in the lane of its subject
+	aside      INTEGER NOT NULL DEFAULT 0, -- 1: in the lane of its subject
+	stream     TEXT NOT NULL DEFAULT '', -- of its position, empty for Events; positions of different streams are not comparable
+	late       INTEGER NOT NULL DEFAULT 0 -- 1: not sent in the order of positions; the checkpoint lists it by key
 ) STRICT;
 CREATE UNIQUE INDEX entry_by_key ON entry (receiver, key);
 -- It covers the search for the entries of a subject.
 CREATE INDEX entry_by_age ON entry (receiver, id, subject) WHERE aside = 0;
-CREATE INDEX entry_by_position ON entry (receiver, position, group_id) WHERE aside = 0;
-CREATE INDEX entry_aside ON entry (receiver, subject, id, position, key, group_id) WHERE aside = 1;
-
--- The bytes that wait for a tenant (receiver is empty), and for a receiver within it. The first
--- row is the sum of all tenants.
-CREATE TABLE account (
-	id       INTEGER PRIMARY KEY,
-	tenant   TEXT NOT NULL,
-	receiver TEXT NOT NULL,
-	bytes    INTEGER NOT NULL,
-	UNIQUE (tenant, receiver)
-) STRICT;
-CREATE INDEX account_unused ON account (id) WHERE bytes = 0;
-INSERT INTO account VALUES (1, '*', '*', 0);
+CREATE INDEX entry_in_order ON entry (receiver, position) WHERE late = 0 AND group_id = '';
+CREATE INDEX entry_late ON entry (receiver, position, stream, key) WHERE late = 1;
+CREATE INDEX entry_aside ON entry (receiver, subject, id) WHERE aside = 1;
 
 -- What an alarm says about an occurrence, once for all receivers.
 CREATE TABLE content (
-	id      INTEGER PRIMARY KEY,
-	account INTEGER NOT NULL,
-	refs    INTEGER NOT NULL, -- the number of rows of entry and held that use it
-	bytes   INTEGER NOT NULL, -- includes these rows
-	by      BLOB NOT NULL, -- the values that the group has in common
-	data    BLOB NOT NULL
+	id   INTEGER PRIMARY KEY,
+	refs INTEGER NOT NULL, -- the number of rows of entry and held that use it
+	by   BLOB NOT NULL, -- the values that the group has in common
+	data BLOB NOT NULL
 ) STRICT;
 
 -- A prepared message. It exists as long as all of its entries. The main lane is -1.
@@ -200,32 +190,27 @@ CREATE TABLE held (
 	first      INTEGER NOT NULL,
 	resolved   INTEGER NOT NULL,
 	content    INTEGER,
-	account    INTEGER,
+	tenant     TEXT NOT NULL,
+	bytes      INTEGER NOT NULL,
 	ends       INTEGER NOT NULL DEFAULT 0, -- 1: an end, whose count is 0
-	stream     TEXT NOT NULL DEFAULT '', -- of its position, empty for Events; positions of different streams are not comparable
+	stream     TEXT NOT NULL DEFAULT '', -- as in entry
 	release_at INTEGER, -- when the message can be made: due, or later if the one before was late; NULL while one waits
 	PRIMARY KEY (receiver, key)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX held_by_group ON held (receiver, group_id, due, position) WHERE entry IS NULL;
 CREATE INDEX held_of_message ON held (receiver, group_id) WHERE entry IS NOT NULL;
-CREATE INDEX held_by_position ON held (receiver, position) WHERE stream = '';
-CREATE INDEX held_of_stream ON held (receiver, position, stream) WHERE stream <> '';
+CREATE INDEX held_by_position ON held (receiver, position, stream);
 CREATE INDEX held_change_by_entry ON held (entry) WHERE stream <> '' AND entry IS NOT NULL;
 CREATE INDEX held_by_due ON held (release_at, ends) WHERE entry IS NULL;
 -- A message has the parts of several due times.
 CREATE INDEX held_by_entry ON held (entry, due, position, key) WHERE entry IS NOT NULL;
 
--- However a row is deleted, its bytes are subtracted, and the content that no row uses is deleted.
-CREATE TRIGGER content_deleted AFTER DELETE ON content BEGIN
-	UPDATE account SET bytes = bytes - OLD.bytes WHERE id IN (1, OLD.account);
-END;
+-- However a row is deleted, the content that no row uses is deleted.
 CREATE TRIGGER entry_deleted AFTER DELETE ON entry WHEN OLD.content IS NOT NULL BEGIN
-	UPDATE account SET bytes = bytes - (SELECT bytes FROM content WHERE id = OLD.content) WHERE id = OLD.account;
 	UPDATE content SET refs = refs - 1 WHERE id = OLD.content;
 	DELETE FROM content WHERE id = OLD.content AND refs = 0;
 END;
 CREATE TRIGGER held_deleted AFTER DELETE ON held BEGIN
-	UPDATE account SET bytes = bytes - (SELECT bytes FROM content WHERE id = OLD.content) WHERE id = OLD.account;
 	UPDATE content SET refs = refs - 1 WHERE id = OLD.content;
 	DELETE FROM content WHERE id = OLD.content AND refs = 0;
 END;
@@ -245,34 +230,19 @@ CREATE TABLE parked (
 	tenant    TEXT NOT NULL,
 	position  INTEGER NOT NULL,
 	since     INTEGER NOT NULL,
+	receivers TEXT NOT NULL, -- JSON: by receiver, the key of its entry
 	bytes     INTEGER NOT NULL,
 	data      BLOB NOT NULL
 ) STRICT;
 CREATE INDEX parked_by_object ON parked (namespace, object, id);
 CREATE INDEX parked_by_alarm ON parked (object, alarm);
 CREATE INDEX parked_by_tenant ON parked (tenant);
-CREATE TRIGGER parked_deleted AFTER DELETE ON parked BEGIN
-	DELETE FROM awaited WHERE parked = OLD.id;
-END;
 
--- A receiver that must get a parked occurrence: it has neither got it nor a message with it in
--- order of positions. The row stays until the message is removed, because the checkpoint needs it.
-CREATE TABLE awaited (
-	receiver TEXT NOT NULL,
-	key      TEXT NOT NULL,
-	position INTEGER NOT NULL,
-	parked   INTEGER, -- the row of parked, until the decision
-	entry    INTEGER, -- the message, after it
-	stream   TEXT NOT NULL DEFAULT '', -- as in held
-	PRIMARY KEY (receiver, key)
-) STRICT, WITHOUT ROWID;
-CREATE INDEX awaited_by_parked ON awaited (parked) WHERE parked IS NOT NULL;
-CREATE INDEX awaited_by_entry ON awaited (entry) WHERE entry IS NOT NULL;
-CREATE INDEX awaited_of_events ON awaited (receiver, position) WHERE stream = '';
-CREATE INDEX awaited_of_stream ON awaited (receiver, position, stream) WHERE stream <> '';
-CREATE TRIGGER late_entry_deleted AFTER DELETE ON entry BEGIN
-	DELETE FROM awaited WHERE entry = OLD.id;
-END;
+-- What the checkpoint lists by key, because the delivered offset of the receiver passes it.
+CREATE VIEW waiting (receiver, stream, key, position) AS
+	SELECT receiver, stream, key, position FROM entry WHERE late = 1
+	UNION ALL SELECT receiver, stream, key, position FROM held
+	UNION ALL SELECT each.key, '', each.value, position FROM parked, json_each(receivers) each;
 
 -- A stream of changes: see Stream.
 CREATE TABLE stream (

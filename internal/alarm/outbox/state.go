@@ -1,11 +1,12 @@
 package outbox
 
 import (
+	"github.com/bongsu-io/bongsu/internal/alarm/progress"
+
 	"context"
 	"encoding/json"
 	"time"
 
-	"github.com/bongsu-io/bongsu/internal/alarm"
 	"github.com/bongsu-io/bongsu/internal/alarm/outbox/file"
 )
 
@@ -25,77 +26,13 @@ type State struct {
 	// CountsKnown is true if the counts are complete as of Position.
 	CountsKnown bool
 	// Delivered contains the delivered offsets of the last Replay.
-	Delivered DeliveredOffsets
+	Delivered progress.Offsets
 	// History names the history that positions belong to. It changes when etcd is
 	// restored to an older state. Positions of different histories are not comparable.
 	History string
 	// Since is the time since when Events are needed for what waited as the history began. It is the
 	// time of the newest occurrence if nothing did, and zero if it is not known.
 	Since time.Time
-}
-
-// Covers reports whether this outbox handled an occurrence while its replica led: the
-// message waits here, was sent, or was known to be sent.
-func (s State) Covers(receiver, key string, position uint64) bool {
-	return position <= s.Position || s.Delivered.Covers(key, position, receiver)
-}
-
-// DeliveredOffsets are the positions up to which a replay must not create entries again:
-// their messages were sent or already wait here. Offsets below the current position have
-// no effect.
-type DeliveredOffsets struct {
-	// Default is the offset of receivers that are not in Receivers.
-	Default   uint64            `json:"default,omitempty"`
-	Receivers map[string]uint64 `json:"receivers,omitempty"`
-	// Waiting contains, for each receiver, the occurrences at or below its offset that
-	// were not sent.
-	Waiting map[string]Held `json:"waiting,omitempty"`
-	// Reset means that a reset began their history. What waited then has no known position in it.
-	Reset bool `json:"-"`
-}
-
-// mayLackReset reports whether something that waited for a receiver at a reset is perhaps not sent.
-// The receiver then does not have everything of the history that the reset began.
-func (d DeliveredOffsets) mayLackReset(receiver string) bool {
-	_, behind := d.Receivers[receiver]
-	return d.Reset && (behind || len(d.Waiting[receiver]) > 0)
-}
-
-// Covers reports whether the occurrence with the key, at the position, needs no new entry for
-// a receiver.
-func (d DeliveredOffsets) Covers(key string, position uint64, receiver string) bool {
-	_, waits := d.Waiting[receiver][key]
-	return !waits && position <= d.Offset(receiver)
-}
-
-// offsets are delivered offsets by stream. The name of that of Events is empty.
-type offsets map[string]DeliveredOffsets
-
-func (d DeliveredOffsets) ofEvents() offsets { return offsets{"": d} }
-
-// cover is Covers for an occurrence of a stream. It is false if the stream has no offsets, and for
-// what waited at a reset and is perhaps not sent.
-func (o offsets) cover(stream, receiver, key string, position uint64) bool {
-	d, ok := o[stream]
-	return ok && d.Covers(key, position, receiver) && (position > alarm.ResetPosition || !d.mayLackReset(receiver))
-}
-
-// passedBy reports whether no offset is after the position.
-func (d DeliveredOffsets) passedBy(position uint64) bool {
-	for _, offset := range d.Receivers {
-		if offset > position {
-			return false
-		}
-	}
-	return d.Default <= position
-}
-
-// Offset returns the offset of a receiver.
-func (d DeliveredOffsets) Offset(receiver string) uint64 {
-	if position, ok := d.Receivers[receiver]; ok {
-		return position
-	}
-	return d.Default
 }
 
 // Claim stores the token of a new term before the checkpoint contains it. After a crash
@@ -118,17 +55,11 @@ func (s *Store) Confirm(ctx context.Context) error {
 // position and no epoch.
 func (s *Store) Reset(ctx context.Context, clusterUID string, position uint64) error {
 	return s.write(ctx, "reset", func(ctx context.Context, tx *tx) error {
-		if err := tx.empty(ctx, "attempt", "entry", "held", "parked", "awaited", "event_count", "window", "open_group", "digested", "status_count", "stream", "baseline", "shape", "lasting"); err != nil {
+		if err := tx.empty(ctx, "attempt", "entry", "held", "parked", "event_count", "window", "open_group", "digested", "status_count", "stream", "baseline", "shape", "lasting"); err != nil {
 			return err
 		}
-		tx.after(func(m *memory) {
-			m.backlogs, m.held, m.heldChanges = map[string]Backlog{}, map[string]int64{}, map[string]int64{}
-			m.prepared = totals{}
-			m.clearParked()
-			m.clearBaselines()
-			clear(m.counted)
-			m.clearState()
-		})
+		tx.space.ClearAll()
+		tx.after(func(m *memory) { m.clear() })
 		return tx.setState(ctx, State{ClusterUID: clusterUID, Position: position})
 	})
 }

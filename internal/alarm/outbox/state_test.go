@@ -1,6 +1,9 @@
 package outbox
 
 import (
+	"github.com/bongsu-io/bongsu/internal/alarm/ledger"
+	"github.com/bongsu-io/bongsu/internal/alarm/progress"
+
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -14,7 +17,7 @@ import (
 
 func TestStateIsTheSameAfterARestart(t *testing.T) {
 	ctx := context.Background()
-	delivered := DeliveredOffsets{Default: 9, Receivers: map[string]uint64{"r": 8}}
+	delivered := progress.Offsets{Position: 9, Behind: map[string]uint64{"r": 8}}
 	tests := map[string]struct {
 		change func(*Store) error
 		want   State
@@ -101,35 +104,25 @@ func TestANewHistoryLowersThePositionsOfEntries(t *testing.T) {
 // in the new history, so the offset of a receiver that is behind says nothing about it.
 func TestWhatWaitedAtAResetIsDroppedOnlyIfTheReceiverHasEverything(t *testing.T) {
 	for name, tc := range map[string]struct {
-		delivered DeliveredOffsets
+		delivered progress.Offsets
 		want      int64
 	}{
-		"the receiver has everything": {DeliveredOffsets{Default: 9, Reset: true}, 0},
-		"it is behind":                {DeliveredOffsets{Default: 9, Receivers: map[string]uint64{"r": 7}, Reset: true}, 1},
-		"something waits for it":      {DeliveredOffsets{Default: 9, Waiting: map[string]Held{"r": {"x": 8}}, Reset: true}, 1},
-		"another receiver is behind":  {DeliveredOffsets{Default: 9, Receivers: map[string]uint64{"other": 7}, Reset: true}, 0},
-		"the history began otherwise": {DeliveredOffsets{Default: 9, Receivers: map[string]uint64{"r": 7}}, 0},
+		"the receiver has everything": {progress.Offsets{Position: 9, Reset: true}, 0},
+		"it is behind":                {progress.Offsets{Position: 9, Behind: map[string]uint64{"r": 7}, Reset: true}, 1},
+		"something waits for it":      {progress.Offsets{Position: 9, Waiting: progress.Waiting{"r": {"x": 8}}, Reset: true}, 1},
+		"another receiver is behind":  {progress.Offsets{Position: 9, Behind: map[string]uint64{"other": 7}, Reset: true}, 0},
+		"the history began otherwise": {progress.Offsets{Position: 9, Behind: map[string]uint64{"r": 7}}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := open(t, t.TempDir())
 			commit(t, s, "r", 1000, 1)
 			must(t, s.Commit(t.Context(), Change{Events: &EventStep{Position: alarm.ResetPosition, History: "restored"}}))
 			must(t, s.Commit(t.Context(), Change{Events: &EventStep{Position: 6}, Entries: entries("r", 5, 1)}))
-			err := s.dropDelivered(t.Context(), tc.delivered)
-			must(t, err)
+			must(t, s.drop(t.Context(), offsets{"": tc.delivered}))
 			if got := s.Backlog("r").Entries; got != tc.want {
 				t.Errorf("%d entries wait, want %d", got, tc.want)
 			}
 		})
-	}
-}
-
-func TestTheOffsetIsTheReceiversOwnOrTheDefault(t *testing.T) {
-	delivered := DeliveredOffsets{Default: 9, Receivers: map[string]uint64{"behind": 3}}
-	for receiver, want := range map[string]uint64{"behind": 3, "other": 9} {
-		if got := delivered.Offset(receiver); got != want {
-			t.Errorf("%s: got %d, want %d", receiver, got, want)
-		}
 	}
 }
 
@@ -189,13 +182,16 @@ func TestSnapshotAgreesWithTheFile(t *testing.T) {
 		func() error { return second(s.DropOlderThan(ctx, receiver(), MainLane, now.Add(-10*time.Minute))) },
 		func() error {
 			done := s.State().Position - min(s.State().Position, 20)
-			return s.dropDelivered(ctx, DeliveredOffsets{Default: done, Receivers: map[string]uint64{receiver(): done / 2}})
+			return s.drop(ctx, offsets{"": {Position: done, Behind: map[string]uint64{receiver(): done / 2}}})
 		},
 	}
 	for i := range 500 {
 		must(t, actions[random.IntN(len(actions))]())
-		var file memory
+		file := memory{space: ledger.New(0)}
 		must(t, file.load(ctx, s.readers))
+		if got, want := s.memory.space.Sum(ledger.Messages), file.space.Sum(ledger.Messages); got != want {
+			t.Fatalf("after %d actions: %d bytes are counted, %d are in the file", i+1, got, want)
+		}
 		want := Snapshot{State: file.state, Backlogs: file.backlogs}
 		if diff := cmp.Diff(want, s.Snapshot()); diff != "" {
 			t.Fatalf("after %d actions: %s", i+1, diff)
@@ -206,25 +202,3 @@ func TestSnapshotAgreesWithTheFile(t *testing.T) {
 func second[T any](_ T, err error) error { return err }
 
 func ignore[T any](T, error) error { return nil }
-
-// Each receiver of a name has its own progress.
-func TestOffsetsBelongToOneReceiver(t *testing.T) {
-	const team, former = "AlarmReceiver/shop/team@uid", "AlarmReceiver/shop/team@former"
-	for name, tc := range map[string]struct {
-		offsets DeliveredOffsets
-		want    bool
-	}{
-		"nothing is known":                {DeliveredOffsets{Default: 20}, true},
-		"the former one is behind":        {DeliveredOffsets{Default: 20, Receivers: map[string]uint64{former: 5}}, true},
-		"it waited for the former one":    {DeliveredOffsets{Default: 20, Waiting: map[string]Held{former: {"key": 10}}}, true},
-		"the former one is ahead":         {DeliveredOffsets{Default: 5, Receivers: map[string]uint64{former: 20}}, false},
-		"the receiver is behind":          {DeliveredOffsets{Default: 20, Receivers: map[string]uint64{team: 5}}, false},
-		"the receiver is ahead":           {DeliveredOffsets{Default: 5, Receivers: map[string]uint64{team: 20}}, true},
-		"it waits for the receiver":       {DeliveredOffsets{Default: 20, Waiting: map[string]Held{team: {"key": 10}}}, false},
-		"another occurrence waits for it": {DeliveredOffsets{Default: 20, Waiting: map[string]Held{team: {"other": 10}}}, true},
-	} {
-		if got := tc.offsets.Covers("key", 10, team); got != tc.want {
-			t.Errorf("%s: covered %v, want %v", name, got, tc.want)
-		}
-	}
-}

@@ -26,6 +26,7 @@ import (
 	"golang.org/x/sync/semaphore"
 	"k8s.io/utils/clock"
 
+	"github.com/bongsu-io/bongsu/internal/alarm/ledger"
 	"github.com/bongsu-io/bongsu/internal/alarm/outbox/file"
 )
 
@@ -73,18 +74,23 @@ func WithComposer(c Composer) Option {
 func Open(ctx context.Context, dir string, opts ...Option) (*Store, error) {
 	s := &Store{clock: clock.RealClock{}, deciding: semaphore.NewWeighted(1)}
 	s.memory.groupSent = make(chan struct{}, 1)
-	s.accounts = map[accountKey]int64{}
 	s.compose = noComposer
 	for _, opt := range opts {
 		opt(s)
 	}
 	var err error
-	s.file, err = file.Open(ctx, dir, tables(), file.Options{MaxBytes: s.maxBytes, Load: s.memory.load, Clock: s.clock})
+	s.file, err = file.Open(ctx, dir, tables(), file.Options{MaxBytes: s.maxBytes, Load: s.load, Clock: s.clock})
 	if err != nil {
 		return nil, err
 	}
 	s.readers = s.file.Readers()
 	return s, nil
+}
+
+// load reads what is kept in memory. It is called again if a damaged file is replaced.
+func (s *Store) load(ctx context.Context, db *sql.DB) error {
+	s.memory.space = ledger.New(s.maxBytes)
+	return s.memory.load(ctx, db)
 }
 
 // Damaged returns a channel that has an error after a read or write has found damage.
@@ -142,8 +148,6 @@ type shared struct {
 	maxBytes int64 // of the file; 0 is no limit
 	// compose makes the payloads of messages of groups.
 	compose Composer
-	// accounts contains IDs of accounts. Only transactions use it.
-	accounts map[accountKey]int64
 	// countsForgotten: the counts in the file are incomplete until the next start. Only
 	// transactions use it.
 	countsForgotten bool
@@ -154,19 +158,16 @@ type tx struct {
 	*file.Tx
 	*shared
 	changes []func(*memory)
-	// stateBytes is what the transaction adds to memory.stateBytes.
-	stateBytes map[string]int64
-	// baselineBytes is what the transaction adds to memory.baselineBytes, and baselineSum the sum.
-	baselineBytes map[string]int64
-	baselineSum   int64
+	// space has what the transaction adds.
+	space *ledger.Ledger
 }
 
 // tx returns the tx of a transaction, which changes share that wait at the same time.
 func (s *shared) tx(of *file.Tx) *tx {
 	if of.Data == nil {
-		tx := &tx{Tx: of, shared: s}
+		tx := &tx{Tx: of, shared: s, space: s.memory.space.Draft()}
 		of.Data = tx
-		of.After(func() { s.memory.apply(tx.changes) })
+		of.After(func() { s.memory.apply(tx) })
 	}
 	return of.Data.(*tx)
 }

@@ -20,6 +20,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/bongsu-io/bongsu/internal/alarm"
+	"github.com/bongsu-io/bongsu/internal/alarm/ledger"
 	"github.com/bongsu-io/bongsu/internal/alarm/outbox/file"
 )
 
@@ -74,6 +75,9 @@ func idsOf(entries []Entry) (ids []int64) {
 	return ids
 }
 
+// used returns the space that a tenant uses.
+func (s *Store) used(c ledger.Class, tenant string) int64 { return s.memory.space.Used(c, tenant) }
+
 // Waiting returns the number of entries of a receiver plus its occurrences in groups and
 // in messages of groups.
 func (s *Store) Waiting(receiver string) int64 {
@@ -114,10 +118,14 @@ func TestCallsOfAClosedStoreFail(t *testing.T) {
 	ctx, s := context.Background(), open(t, t.TempDir())
 	must(t, s.Close())
 	calls := map[string]func() error{
-		"write":        func() error { return s.Commit(ctx, Change{Events: &EventStep{}}) },
-		"read":         func() error { return second(s.Pending(ctx, Query{Receiver: "r", Lane: MainLane, Limit: 1})) },
-		"read one":     func() error { return second(s.Prepared(ctx, "r", MainLane)) },
-		"read counts":  func() error { return s.EachCount(ctx, nil) },
+		"write":    func() error { return s.Commit(ctx, Change{Events: &EventStep{}}) },
+		"read":     func() error { return second(s.Pending(ctx, Query{Receiver: "r", Lane: MainLane, Limit: 1})) },
+		"read one": func() error { return second(s.Prepared(ctx, "r", MainLane)) },
+		"read counts": func() (err error) {
+			for _, err = range s.EventCounts(ctx) {
+			}
+			return err
+		},
 		"drop":         func() error { return second(s.DropReceiver(ctx, "r")) },
 		"lazily write": func() error { return second(s.Prepare(ctx, "r", MainLane, []int64{1}, "", nil)) },
 	}

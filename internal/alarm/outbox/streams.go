@@ -1,10 +1,11 @@
 package outbox
 
 import (
+	"github.com/bongsu-io/bongsu/internal/alarm/progress"
+
 	"context"
 	"database/sql"
 	"errors"
-	"maps"
 	"slices"
 	"time"
 )
@@ -25,18 +26,12 @@ type Stream struct {
 	// objects must be listed: as of one of Begins, or as of now if there is none that the API
 	// server still has.
 	Complete bool
-	// Delivered contains the delivered offsets of the last replayStreams. Commit removes
+	// Delivered contains the delivered offsets of the last Replay. Commit removes
 	// them when Position has passed them.
-	Delivered DeliveredOffsets
+	Delivered progress.Offsets
 	// Omitted are the namespaces with objects for which the baseline had no space. It is unknown
 	// whether an object of such a namespace is new if it has no baseline.
 	Omitted []string
-}
-
-// Covers reports whether this outbox handled a change: its message waits here, was sent, or was
-// known to be sent.
-func (s *Stream) Covers(receiver, key string, position uint64) bool {
-	return position <= s.Position || s.Delivered.Covers(key, position, receiver)
 }
 
 // Begins returns the positions at which a source can begin that has no baseline, lowest first.
@@ -47,10 +42,10 @@ func (s *Stream) Begins() []uint64 {
 	if s.Position == 0 {
 		return nil
 	}
-	positions := []uint64{s.Position, max(s.Position, s.Delivered.Default)}
+	positions := []uint64{s.Position, max(s.Position, s.Delivered.Position)}
 	for _, held := range s.Delivered.Waiting {
 		for _, position := range held {
-			if before := position - 1; before > s.Position && before < s.Delivered.Default {
+			if before := position - 1; before > s.Position && before < s.Delivered.Position {
 				positions = append(positions, before)
 			}
 		}
@@ -106,8 +101,8 @@ func (s *Store) Streams(ctx context.Context) (map[string]Stream, error) {
 
 // putStream stores the row of a stream, and returns its ID.
 func (tx *tx) putStream(ctx context.Context, r Stream) (id int64, err error) {
-	if r.Delivered.passedBy(r.Position) {
-		r.Delivered = DeliveredOffsets{}
+	if r.Delivered.PassedBy(r.Position) {
+		r.Delivered = progress.Offsets{}
 	}
 	err = tx.row(ctx, `
 		INSERT INTO stream (name, version, shape, position, time, complete, delivered) VALUES (?, ?, ?, ?, ?, ?, ?)
@@ -116,62 +111,6 @@ func (tx *tx) putStream(ctx context.Context, r Stream) (id int64, err error) {
 		RETURNING id`,
 		r.Name, r.Version, r.Shape, r.Position, micros(r.Time), r.Complete, jsonColumn{r.Delivered}).Scan(&id)
 	return id, err
-}
-
-// CountChanges returns the number of changes that wait, by receiver.
-func (s *Store) CountChanges(ctx context.Context) (map[string]int, error) {
-	counts := map[string]int{}
-	rows, err := s.readers.QueryContext(ctx, `
-		SELECT receiver, count(*) FROM awaited WHERE stream <> '' GROUP BY receiver
-		UNION ALL SELECT receiver, count(*) FROM held WHERE stream <> '' GROUP BY receiver`)
-	return counts, s.read("count the changes that wait", each(rows, err, func(rows *sql.Rows) error {
-		var receiver string
-		var n int
-		err := rows.Scan(&receiver, &n)
-		counts[receiver] += n
-		return err
-	}))
-}
-
-// selectChanges does not work with null: nothing is unequal to it.
-const selectChanges = `
-	SELECT receiver, stream, key, position FROM awaited WHERE stream <> '' AND receiver NOT IN (SELECT value FROM json_each(?1))
-	UNION ALL SELECT receiver, stream, key, position FROM held WHERE stream <> '' AND receiver NOT IN (SELECT value FROM json_each(?1))`
-
-func selectNewest(table string) string {
-	return "SELECT receiver, stream, key, position FROM " + table + " WHERE stream <> '' AND receiver = ?1 ORDER BY position DESC LIMIT ?2"
-}
-
-// WaitingChanges returns the changes that wait, in groups or as entries: by stream, receiver, and
-// Entry.Key, their positions. newest limits the numbers of some receivers: it returns about so
-// many of the newest in groups, and as many of the other newest.
-func (s *Store) WaitingChanges(ctx context.Context, newest map[string]int) (map[string]map[string]Held, error) {
-	waiting := map[string]map[string]Held{}
-	add := func(rows *sql.Rows) error {
-		var receiver, stream, key string
-		var position uint64
-		err := rows.Scan(&receiver, &stream, &key, &position)
-		if waiting[stream] == nil {
-			waiting[stream] = map[string]Held{}
-		}
-		if waiting[stream][receiver] == nil {
-			waiting[stream][receiver] = Held{}
-		}
-		waiting[stream][receiver][key] = position
-		return err
-	}
-	limited := slices.AppendSeq([]string{}, maps.Keys(newest))
-	rows, err := s.readers.QueryContext(ctx, selectChanges, jsonColumn{limited})
-	err = each(rows, err, add)
-	for i := 0; i < len(limited) && err == nil; i++ {
-		for _, table := range []string{"awaited", "held"} {
-			if err == nil {
-				rows, err = s.readers.QueryContext(ctx, selectNewest(table), limited[i], newest[limited[i]])
-				err = each(rows, err, add)
-			}
-		}
-	}
-	return waiting, s.read("read the changes that wait", err)
 }
 
 // DropStream removes a stream that no alarm needs, with its baselines. Messages of its changes

@@ -1,6 +1,9 @@
 package outbox
 
 import (
+	"github.com/bongsu-io/bongsu/internal/alarm/ledger"
+	"github.com/bongsu-io/bongsu/internal/alarm/progress"
+
 	"bytes"
 	"context"
 	"errors"
@@ -118,19 +121,17 @@ func TestChangesDoNotInfluenceThePositionsOfEvents(t *testing.T) {
 			all[1].Member = &Membership{Group: "g", Event: group.Event{At: day}}
 			must(t, s.Commit(t.Context(), Change{Objects: &ObjectStep{Stream: Stream{Name: "pods", Position: 5_000}}, Entries: all}))
 			for range 2 { // a restore of etcd changes only positions of Events
-				if diff := cmp.Diff(map[string]Held{}, awaitedKeys(t, s)); diff != "" {
-					t.Errorf("awaited: %s", diff)
+				if held := waitingEvents(t, s); len(held) > 0 {
+					t.Errorf("waiting: %v", held)
 				}
-				held, err := s.HeldKeys(t.Context(), nil)
+				counts, err := s.CountWaiting(t.Context())
 				must(t, err)
-				lowest, err := s.LowestHeld(t.Context(), []string{"r"})
-				must(t, err)
-				if len(held) > 0 || len(lowest) > 0 || len(s.HeldCounts()) > 0 {
-					t.Errorf("held: %v, lowest %v, counts %v", held, lowest, s.HeldCounts())
+				if diff := cmp.Diff(map[string]Waiting{"r": {Changes: 2}}, counts); diff != "" {
+					t.Errorf("counts: %s", diff)
 				}
 				must(t, s.Commit(t.Context(), Change{Events: &EventStep{Position: 10, History: "restored"}}))
 			}
-			got := integers(t, s, `SELECT awaited.position, held.position FROM awaited, held`, 2)
+			got := integers(t, s, `SELECT entry.position, held.position FROM entry, held`, 2)
 			if diff := cmp.Diff([]int64{int64(position), int64(position) + 1}, got); diff != "" {
 				t.Errorf("positions in the stream: %s", diff)
 			}
@@ -156,19 +157,20 @@ func TestADroppedStreamLeavesItsMessages(t *testing.T) {
 	if got := s.Backlog("r"); got.Entries != 1 {
 		t.Errorf("%d entries, want 1", got.Entries)
 	}
-	if used, _ := s.memory.baselineUsage("shop"); used != baselineBytes(&put[0], true) {
+	if used := s.used(ledger.Objects, "shop"); used != baselineBytes(&put[0], true) {
 		t.Errorf("%d bytes are counted", used)
 	}
 }
 
-func offset(position uint64, waiting map[string]Held) DeliveredOffsets {
-	return DeliveredOffsets{Default: position, Waiting: waiting}
+func offset(position uint64, waiting progress.Waiting) progress.Offsets {
+	return progress.Offsets{Position: position, Waiting: waiting}
 }
 
-func waitingChanges(t *testing.T, s *Store, newest map[string]int) map[string]map[string]Held {
+func waitingChanges(t *testing.T, s *Store, newest map[string]int) map[string]progress.Waiting {
 	t.Helper()
-	waiting, err := s.WaitingChanges(t.Context(), newest)
+	waiting, err := s.WaitingKeys(t.Context(), nil, newest)
 	must(t, err)
+	delete(waiting, "")
 	return waiting
 }
 
@@ -184,17 +186,13 @@ func TestAReplayOfStreamsDropsWhatWasDelivered(t *testing.T) {
 	must(t, s.Commit(t.Context(), Change{Objects: &ObjectStep{Stream: Stream{Name: "nodes", Position: 9}}, Entries: changes("r", 9, 1)}))
 	_, err := s.Release(t.Context())
 	must(t, err)
-	delivered := map[string]DeliveredOffsets{"pods": offset(3, map[string]Held{"r": {"change 2": 2}, "grouped": {"change 3": 3}})}
+	// Offsets of Events do not apply to changes.
+	delivered := map[string]progress.Offsets{"": {Position: 899}, "pods": offset(3, progress.Waiting{"r": {"change 2": 2}, "grouped": {"change 3": 3}})}
 	want := Stream{Name: "pods", Position: 2, Delivered: offset(3, nil), Omitted: []string{}}
 	for range 2 { // a crash can repeat it
-		// Offsets of Events do not apply to changes.
-		err := s.dropDelivered(t.Context(), DeliveredOffsets{Default: 899})
-		must(t, err)
-		must(t, s.dropHeld(t.Context(), DeliveredOffsets{Default: 899}))
-		must(t, s.dropAwaited(t.Context(), DeliveredOffsets{Default: 899}, DeliveredOffsets{Default: 899}))
-		must(t, s.replayStreams(t.Context(), &Replay{DeliveredChanges: delivered, Streams: []Stream{{Name: "pods", Position: 2, Complete: true, Delivered: offset(3, nil)}}}))
+		must(t, s.Replay(t.Context(), Replay{Delivered: delivered, Streams: []Stream{{Name: "pods", Position: 2, Complete: true, Delivered: offset(3, nil)}}}))
 	}
-	wantWaiting := map[string]map[string]Held{
+	wantWaiting := map[string]progress.Waiting{
 		"pods": {"r": {"change 2": 2, "change 4": 4}, "grouped": {"change 3": 3}}, "nodes": {"r": {"change 9": 9}},
 	}
 	if diff := cmp.Diff(wantWaiting, waitingChanges(t, s, nil)); diff != "" {
@@ -208,14 +206,14 @@ func TestAReplayOfStreamsDropsWhatWasDelivered(t *testing.T) {
 	if diff := cmp.Diff(map[string]Stream{"pods": want}, streams); diff != "" {
 		t.Error(diff)
 	}
-	if used, all := s.memory.baselineUsage("shop"); used+all != 0 || len(baselinesOf(t, s, "pods")) != 0 {
+	if all := s.memory.space.Sum(ledger.Objects); all != 0 || len(baselinesOf(t, s, "pods")) != 0 {
 		t.Errorf("baselines remain, with %d bytes", all)
 	}
 }
 
 func TestOffsetsEndWhenTheStreamHasPassedThem(t *testing.T) {
 	s := open(t, t.TempDir())
-	for position, want := range map[uint64]DeliveredOffsets{8: offset(9, nil), 9: {}} {
+	for position, want := range map[uint64]progress.Offsets{8: offset(9, nil), 9: {}} {
 		must(t, s.Commit(t.Context(), Change{Objects: &ObjectStep{Stream: Stream{Name: "pods", Position: position, Delivered: offset(9, nil)}}}))
 		if diff := cmp.Diff(want, streamOf(t, s, "pods").Delivered); diff != "" {
 			t.Errorf("at %d: %s", position, diff)
@@ -231,7 +229,7 @@ func TestASourceCanBeginWhereNothingOrLittleIsLost(t *testing.T) {
 		"from now":          {Stream{}, nil},
 		"nothing waits":     {Stream{Position: 9}, []uint64{9}},
 		"nothing is behind": {Stream{Position: 9, Delivered: offset(7, nil)}, []uint64{9}},
-		"some wait":         {Stream{Position: 4, Delivered: offset(9, map[string]Held{"r": {"a": 5, "b": 7}, "s": {"c": 7, "d": 9, "e": 10}})}, []uint64{4, 6, 8, 9}},
+		"some wait":         {Stream{Position: 4, Delivered: offset(9, progress.Waiting{"r": {"a": 5, "b": 7}, "s": {"c": 7, "d": 9, "e": 10}})}, []uint64{4, 6, 8, 9}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if diff := cmp.Diff(tc.want, tc.stream.Begins()); diff != "" {
@@ -250,13 +248,13 @@ func TestTheNewestChangesOfSomeReceiversAreRead(t *testing.T) {
 	}
 	must(t, s.Commit(t.Context(), Change{Events: &EventStep{Position: 1}, Entries: entries("many", 1, 1)}))
 	must(t, s.Commit(t.Context(), Change{Objects: &ObjectStep{Stream: Stream{Name: "pods", Position: 30}}, Entries: append(all, grouped...)}))
-	counts, err := s.CountChanges(t.Context())
+	counts, err := s.CountWaiting(t.Context())
 	must(t, err)
-	if diff := cmp.Diff(map[string]int{"few": 2, "many": 10}, counts); diff != "" {
+	if diff := cmp.Diff(map[string]Waiting{"few": {Changes: 2}, "many": {Changes: 10}}, counts); diff != "" {
 		t.Errorf("counts: %s", diff)
 	}
-	want := map[string]map[string]Held{"pods": {
-		"few": {"change 1": 1, "change 2": 2}, "many": {"change 4": 4, "change 5": 5, "change 23": 23, "change 24": 24},
+	want := map[string]progress.Waiting{"pods": {
+		"few": {"change 1": 1, "change 2": 2}, "many": {"change 23": 23, "change 24": 24},
 	}}
 	if diff := cmp.Diff(want, waitingChanges(t, s, map[string]int{"many": 2})); diff != "" {
 		t.Error(diff)
@@ -353,17 +351,14 @@ func TestBaselinesOfANamespaceLeaveSpaceForOthers(t *testing.T) {
 		fillNamespace(t, s, fmt.Sprint("tenant-", i))
 	}
 	var used int64
-	_, all := s.memory.baselineUsage("")
+	all := s.memory.space.Sum(ledger.Objects)
 	must(t, s.readers.QueryRow(`SELECT sum(pgsize) FROM dbstat WHERE name IN ('baseline', 'sqlite_autoindex_baseline_1')`).Scan(&used))
-	if all > maxBytes/baselineFileShare || used > all {
+	if all > maxBytes/4 || used > all {
 		t.Errorf("baselines use %d bytes, and count for %d", used, all)
-	}
-	if u := usage(t, s, "Alarm/shop/", ""); u.Free > messageBytes(maxBytes)-all {
-		t.Errorf("messages can use %d bytes besides", u.Free)
 	}
 	must(t, s.Close())
 	s = open(t, dir, WithMaxBytes(maxBytes))
-	if _, again := s.memory.baselineUsage(""); again != all {
+	if again := s.memory.space.Sum(ledger.Objects); again != all {
 		t.Errorf("%d bytes are counted after a restart, want %d", again, all)
 	}
 	// An object that is stored can always change.
@@ -383,7 +378,7 @@ func TestBaselinesOfANamespaceLeaveSpaceForOthers(t *testing.T) {
 
 func TestWaitingMessagesLeaveLessSpaceForBaselines(t *testing.T) {
 	s := open(t, t.TempDir(), WithMaxBytes(4<<20))
-	for at := 1; usage(t, s, "Alarm/shop/", "").Free > 100_000; at += 50 {
+	for at := 1; s.memory.space.Sum(ledger.Messages) < 2_400_000; at += 50 {
 		var all []Entry
 		for i := range 50 {
 			all = append(all, occurrence(at+i, 1, bytes.Repeat([]byte("x"), 5_000), nil)...)
@@ -395,8 +390,8 @@ func TestWaitingMessagesLeaveLessSpaceForBaselines(t *testing.T) {
 	fillNamespace(t, s, "tenant")
 	empty := open(t, t.TempDir(), WithMaxBytes(4<<20))
 	fillNamespace(t, empty, "tenant")
-	_, more := empty.memory.baselineUsage("")
-	if _, all := s.memory.baselineUsage(""); all > 25_000 || more < 150_000 {
+	more := empty.memory.space.Sum(ledger.Objects)
+	if all := s.memory.space.Sum(ledger.Objects); all > 25_000 || more < 150_000 {
 		t.Errorf("baselines use %d bytes of a file that messages fill, and %d of an empty one", all, more)
 	}
 }
@@ -413,7 +408,7 @@ func TestBytesOfBaselinesAreNotUnderestimated(t *testing.T) {
 				must(t, s.Commit(t.Context(), Change{Objects: &ObjectStep{Stream: Stream{Name: "pods"}, Put: put}}))
 			}
 			var used int64
-			_, all := s.memory.baselineUsage("")
+			all := s.memory.space.Sum(ledger.Objects)
 			must(t, s.readers.QueryRow(`SELECT sum(pgsize) FROM dbstat WHERE name IN ('baseline', 'sqlite_autoindex_baseline_1')`).Scan(&used))
 			if used > all+2*file.PageSize || all > 3*used {
 				t.Errorf("they use %d bytes, and count for %d", used, all)
@@ -439,7 +434,7 @@ func TestAUIDThatIsNotUniqueBelongsToTheLastNamespace(t *testing.T) {
 	s := open(t, t.TempDir())
 	put := []Baseline{baselineOf("a", "same", "x"), baselineOf("b", "same", "y")}
 	must(t, s.Commit(t.Context(), Change{Objects: &ObjectStep{Stream: Stream{Name: "pods"}, Put: put}}))
-	used, all := s.memory.baselineUsage("b")
+	used, all := s.used(ledger.Objects, "b"), s.memory.space.Sum(ledger.Objects)
 	if got := baselinesOf(t, s, "pods")["same"]; got.Namespace != "b" || used != all {
 		t.Errorf("got %v, with %d of %d bytes", got, used, all)
 	}
@@ -503,7 +498,7 @@ func TestAStreamBeginsFromNowAfterAKillWhileItIsDropped(t *testing.T) {
 		t.Errorf("got %+v, with %d baselines", got, len(baselinesOf(t, killed, "pods")))
 	}
 	must(t, killed.DropStream(t.Context(), "pods"))
-	if _, all := killed.memory.baselineUsage(""); all != 0 {
+	if all := killed.memory.space.Sum(ledger.Objects); all != 0 {
 		t.Errorf("%d bytes are counted", all)
 	}
 }

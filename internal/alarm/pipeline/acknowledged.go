@@ -97,12 +97,16 @@ func (p *Pipeline) notices(ctx context.Context, a *match.Alarm, ack *match.Ackno
 		e.Payload = payload
 		sent = append(sent, e)
 	}
-	sent, refused, err := newSpace(p.Outbox.Usage).admit(ctx, sent)
+	space, err := p.Outbox.Space(ctx)
+	if err != nil {
+		return nil, err
+	}
+	sent, refused := admit(space, sent)
 	silent = append(silent, refused...)
 	for i := range silent {
 		silent[i].Member.Event.Message = group.Suppressed
 	}
-	return append(sent, silent...), err
+	return append(sent, silent...), nil
 }
 
 func (p *Pipeline) noticeOf(ctx context.Context, a *match.Alarm, ack *match.Acknowledgement) message.Message {

@@ -1,6 +1,8 @@
 package pipeline
 
 import (
+	"github.com/bongsu-io/bongsu/internal/alarm/progress"
+
 	"context"
 	"database/sql"
 	"fmt"
@@ -89,7 +91,7 @@ func benchMatch(b *testing.B, cfg *rest.Config, alarms int) float64 {
 		seen := 0
 		start := source.Start{Position: eventstream.First - 1, CountsKnown: true}
 		_ = events.Run(ctx, start, func(ctx context.Context, batch source.Batch) error {
-			evaluations, _, err := m.match(ctx, batch.Occurrences, outbox.DeliveredOffsets{})
+			evaluations, _, err := m.match(ctx, batch.Occurrences, progress.Offsets{})
 			for i := range evaluations {
 				matched += len(evaluations[i])
 			}

@@ -33,12 +33,16 @@ func (p *Pipeline) handleChanges(ctx context.Context, b objects.Batch) error {
 		return err
 	}
 	defer done()
-	st, err := p.statesOf(ctx, &b)
+	space, err := p.Outbox.Space(ctx)
+	if err != nil {
+		return err
+	}
+	st, err := p.statesOf(ctx, &b, space)
 	if err != nil {
 		return err
 	}
 	occurrences := slices.Concat(b.Changes, st.occurrences)
-	d := p.matcher.newDecision(p.Outbox, handled, slices.Concat(evaluations, st.evaluations))
+	d := p.matcher.newDecision(p.Outbox, space, handled, slices.Concat(evaluations, st.evaluations))
 	d.skipped = skipped
 	st.charge()
 	step := &outbox.ObjectStep{Stream: b.Stream, Put: b.Put, Delete: b.Delete, Incomplete: map[string]bool{}}

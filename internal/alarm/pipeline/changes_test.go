@@ -210,7 +210,7 @@ func TestANewLeaderSendsTheChangesThatWaited(t *testing.T) {
 		streams, err := second.Streams(ctx)
 		must(t, err)
 		begin := streams[deployments]
-		if begin.Position != 100 || begin.Complete || begin.Delivered.Default != 101 {
+		if begin.Position != 100 || begin.Complete || begin.Delivered.Position != 101 {
 			t.Errorf("the stream begins as %+v, want at the change that was sent", begin)
 		}
 		for _, b := range []objects.Batch{scaled(100, 3, 5), scaled(101, 5, 1), scaled(102, 1, 2)} {

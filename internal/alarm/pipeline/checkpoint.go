@@ -1,6 +1,8 @@
 package pipeline
 
 import (
+	"github.com/bongsu-io/bongsu/internal/alarm/progress"
+
 	"context"
 	"errors"
 	"time"
@@ -66,11 +68,8 @@ func (p *Pipeline) commitWithCheckpoint(ctx context.Context, change outbox.Chang
 
 // writeNext is writeCheckpoint for callers that hold its lock.
 func (p *Pipeline) writeNext(ctx context.Context) error {
-	next, _, err := p.eventCheckpoint(ctx)
+	next, err := p.nextCheckpoint(ctx)
 	if err != nil {
-		return err
-	}
-	if err := p.addStreams(ctx, &next); err != nil {
 		return err
 	}
 	omitted := next.Fit()
@@ -87,15 +86,27 @@ func (p *Pipeline) writeNext(ctx context.Context) error {
 	return nil
 }
 
-// eventCheckpoint returns the part of the checkpoint that is about Events.
-func (p *Pipeline) eventCheckpoint(ctx context.Context) (checkpoint.Checkpoint, outbox.Snapshot, error) {
+// nextCheckpoint reads the positions first: what is committed after them is read again. It reads states
+// before what waits, because a report that is not sent yet must not look sent.
+func (p *Pipeline) nextCheckpoint(ctx context.Context) (checkpoint.Checkpoint, error) {
 	snapshot := p.Outbox.Snapshot()
 	c := newCheckpoint(snapshot, p.epoch)
 	c.PositionHistory, c.Time = p.extendedHistory(snapshot), p.readTime(snapshot)
 	if c.Position == alarm.ResetPosition && len(c.PositionHistory) > 0 {
 		c.Time = c.PositionHistory[0].Time
 	}
-	return c, snapshot, p.addWaiting(ctx, &c, snapshot)
+	streams, err := p.Outbox.Streams(ctx)
+	if err != nil {
+		return c, err
+	}
+	states, err := p.Outbox.OpenLasting(ctx, maxCheckpointStates)
+	if err != nil {
+		return c, err
+	}
+	waiting, err := p.readWaiting(ctx, &c, snapshot)
+	c.Waiting = waiting[""]
+	addStreams(&c, streams, states, waiting)
+	return c, err
 }
 
 // extendedHistory returns the position history of the next checkpoint. Positions of another
@@ -114,13 +125,13 @@ func (p *Pipeline) extendedHistory(s outbox.Snapshot) []checkpoint.TimedPosition
 // neededSince returns outbox.State.Since for a history that begins now. Another leader that reads
 // Events again takes older ones for known. The caller holds the lock of the checkpoint.
 func (p *Pipeline) neededSince(ctx context.Context) (time.Time, error) {
-	c, snapshot, err := p.eventCheckpoint(ctx)
+	c, err := p.nextCheckpoint(ctx)
 	if err != nil {
 		return time.Time{}, err
 	}
-	needed := neededPosition(outbox.DeliveredOffsets{Default: c.Position, Receivers: c.Behind, Waiting: c.Waiting})
-	if needed >= c.Position && c.Position != alarm.ResetPosition && !snapshot.Newest.IsZero() {
-		return snapshot.Newest, nil
+	needed := c.Needed()
+	if newest := p.Outbox.State().Newest; needed >= c.Position && c.Position != alarm.ResetPosition && !newest.IsZero() {
+		return newest, nil
 	}
 	return c.TimeOf(max(needed, alarm.ResetPosition)), nil
 }
@@ -140,7 +151,7 @@ func (p *Pipeline) unlockCheckpoint() { <-p.writing }
 // readTime returns the time of the checkpoint's position. During a replay, both are those
 // of the last leader.
 func (p *Pipeline) readTime(s outbox.Snapshot) int64 {
-	if s.Position < s.Delivered.Default || s.Position == s.Delivered.Default && s.Time.IsZero() {
+	if s.Position < s.Delivered.Position || s.Position == s.Delivered.Position && s.Time.IsZero() {
 		return p.lastCheckpoint.Time
 	}
 	if s.Time.IsZero() {
@@ -155,11 +166,10 @@ func (p *Pipeline) readTime(s outbox.Snapshot) int64 {
 func newCheckpoint(s outbox.Snapshot, epoch string) checkpoint.Checkpoint {
 	c := checkpoint.Checkpoint{
 		ClusterUID: s.ClusterUID, Epoch: epoch, History: s.History,
-		Position: max(s.Position, s.Delivered.Default),
-		Behind:   map[string]uint64{},
+		Offsets: progress.Offsets{Position: max(s.Position, s.Delivered.Position), Behind: map[string]uint64{}},
 	}
-	for receiver := range s.Delivered.Receivers {
-		c.Behind[receiver] = s.Delivered.Offset(receiver)
+	for receiver := range s.Delivered.Behind {
+		c.Behind[receiver] = s.Delivered.Of(receiver)
 		if !isResetting(s) {
 			c.Behind[receiver] = max(s.Position, c.Behind[receiver])
 		}
@@ -183,107 +193,36 @@ func isResetting(s outbox.Snapshot) bool {
 	return s.Position == alarm.ResetPosition && s.History != ""
 }
 
-// waitingKeys are the occurrences that wait in groups, in their messages, or set aside: for each
-// receiver, their positions by idempotency key.
-type waitingKeys map[string]outbox.Held
-
-func (w waitingKeys) add(receiver, key string, position uint64) {
-	if w[receiver] == nil {
-		w[receiver] = outbox.Held{}
-	}
-	w[receiver][key] = position
-}
-
-// notHandledBy returns the occurrences that this outbox neither contains nor has sent.
-// They must be read again.
-func (w waitingKeys) notHandledBy(state outbox.State) waitingKeys {
-	missing := waitingKeys{}
-	for receiver, held := range w {
-		for key, position := range held {
-			if !state.Covers(receiver, key, position) {
-				missing.add(receiver, key, position)
-			}
-		}
-	}
-	if len(missing) == 0 {
-		return nil
-	}
-	return missing
-}
-
-// addWaiting adds the occurrences that wait to the checkpoint: in groups, set aside, for an
-// object, and those that a replay has not reached yet. If a namespace has too many, it sets some of
-// its receivers back to the oldest of them instead. If the outbox is then lost, these receivers
-// can get later messages twice. It reads those that wait for an object before those in groups,
-// because a decision can move them into a group.
-func (p *Pipeline) addWaiting(ctx context.Context, c *checkpoint.Checkpoint, snapshot outbox.Snapshot) error {
-	awaited, err := p.Outbox.CountAwaited(ctx)
+// readWaiting returns the occurrences that wait, by stream, with the Events that a replay has not reached
+// yet. If a namespace has too many, it sets some of its receivers back to the oldest of their Events
+// instead. If the outbox is then lost, these receivers can get later messages twice.
+func (p *Pipeline) readWaiting(ctx context.Context, c *checkpoint.Checkpoint, snapshot outbox.Snapshot) (map[string]progress.Waiting, error) {
+	counts, err := p.Outbox.CountWaiting(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	counts, ahead := p.Outbox.HeldCounts(), aheadOf(snapshot)
-	for receiver, w := range awaited {
-		counts[receiver] += w.Count
+	ahead := snapshot.Delivered.Waiting.Select(func(_, _ string, position uint64) bool {
+		return position > snapshot.Position || isResetting(snapshot)
+	})
+	events, changes := map[string]int{}, map[string]int{}
+	for receiver, w := range counts {
+		events[receiver], changes[receiver] = w.Events, w.Changes
 	}
-	for receiver, held := range ahead {
-		counts[receiver] += len(held)
+	for receiver, keys := range ahead {
+		events[receiver] += len(keys)
 	}
-	excess := checkpoint.Excess(counts, checkpoint.MaxWaiting)
-	keys, err := p.Outbox.Awaited(ctx, excess)
-	if err != nil {
-		return err
-	}
-	if err := p.setBack(ctx, c, excess, awaited, ahead); err != nil {
-		return err
-	}
-	c.Waiting, err = p.Outbox.HeldKeys(ctx, excess)
-	for _, more := range []waitingKeys{keys, ahead} {
-		for receiver, held := range more {
-			for key, position := range held {
-				waitingKeys(c.Waiting).add(receiver, key, position)
-			}
+	excess := checkpoint.Excess(events, checkpoint.MaxWaiting)
+	for _, receiver := range excess {
+		lowest := ahead.Lowest(receiver)
+		if w := counts[receiver]; w.Events > 0 {
+			lowest = min(lowest, w.Lowest)
 		}
-	}
-	return err
-}
-
-// aheadOf returns the occurrences that wait and that a replay has not reached yet.
-func aheadOf(snapshot outbox.Snapshot) waitingKeys {
-	ahead := waitingKeys{}
-	for receiver, held := range snapshot.Delivered.Waiting {
-		for key, position := range held {
-			if position > snapshot.Position || isResetting(snapshot) {
-				ahead.add(receiver, key, position)
-			}
-		}
-	}
-	return ahead
-}
-
-// setBack sets receivers back to the oldest of their occurrences that wait, and removes them from
-// ahead.
-func (p *Pipeline) setBack(ctx context.Context, c *checkpoint.Checkpoint, receivers []string, awaited map[string]outbox.Waiting, ahead waitingKeys) error {
-	lowest, err := p.Outbox.LowestHeld(ctx, receivers)
-	if err != nil {
-		return err
-	}
-	for _, receiver := range receivers {
-		if w, ok := awaited[receiver]; ok {
-			setLowest(lowest, receiver, w.Lowest)
-		}
-		for _, position := range ahead[receiver] {
-			setLowest(lowest, receiver, position)
-		}
+		c.FallBehind(receiver, lowest)
 		delete(ahead, receiver)
 	}
-	for receiver, position := range lowest {
-		c.FallBehind(receiver, position)
+	waiting, err := p.Outbox.WaitingKeys(ctx, excess, checkpoint.Limits(changes, checkpoint.MaxWaiting))
+	if err == nil {
+		waiting[""].AddAll(ahead)
 	}
-	return nil
-}
-
-func setLowest(positions map[string]uint64, receiver string, position uint64) {
-	if lowest, ok := positions[receiver]; !ok || position < lowest {
-		positions[receiver] = position
-	}
+	return waiting, err
 }

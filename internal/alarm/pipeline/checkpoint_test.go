@@ -1,6 +1,8 @@
 package pipeline
 
 import (
+	"github.com/bongsu-io/bongsu/internal/alarm/progress"
+
 	"context"
 	"errors"
 	"fmt"
@@ -146,29 +148,29 @@ func TestCheckpointIsWrittenEvery5SecondsWhileItChanges(t *testing.T) {
 }
 
 func TestCheckpointContainsOccurrencesThatWaitInGroups(t *testing.T) {
-	replaying := outbox.State{Position: 50, Delivered: outbox.DeliveredOffsets{
-		Default: 90, Waiting: map[string]outbox.Held{"ops": {"passed": 50, "ahead": 60}, "other": {"ahead": 70}},
+	replaying := outbox.State{Position: 50, Delivered: progress.Offsets{
+		Position: 90, Waiting: progress.Waiting{"ops": {"passed": 50, "ahead": 60}, "other": {"ahead": 70}},
 	}}
 	for name, tc := range map[string]struct {
 		state         outbox.State
 		held          int
-		waits         map[string]map[string]uint64
+		waits         progress.Waiting
 		behind, wants map[string]uint64 // positions of receivers that are behind, before and after
 	}{
-		"nothing": {waits: map[string]map[string]uint64{}},
+		"nothing": {waits: progress.Waiting{}},
 		"held in the outbox": {
-			held: 2, waits: map[string]map[string]uint64{"ops": {"k1": 1, "k2": 2}},
+			held: 2, waits: progress.Waiting{"ops": {"k1": 1, "k2": 2}},
 		},
 		"also not yet reached by a replay": {
 			state: replaying, held: 1,
-			waits: map[string]map[string]uint64{"ops": {"k1": 1, "ahead": 60}, "other": {"ahead": 70}},
+			waits: progress.Waiting{"ops": {"k1": 1, "ahead": 60}, "other": {"ahead": 70}},
 		},
 		"too many": {
-			state: replaying, held: checkpoint.MaxWaiting, waits: map[string]map[string]uint64{"other": {"ahead": 70}},
+			state: replaying, held: checkpoint.MaxWaiting, waits: progress.Waiting{"other": {"ahead": 70}},
 			behind: map[string]uint64{"other": 65}, wants: map[string]uint64{"ops": 0, "other": 65},
 		},
 		"too many, and already further behind": {
-			held: checkpoint.MaxWaiting + 1, waits: map[string]map[string]uint64{}, behind: map[string]uint64{"ops": 0}, wants: map[string]uint64{"ops": 0},
+			held: checkpoint.MaxWaiting + 1, waits: progress.Waiting{}, behind: map[string]uint64{"ops": 0}, wants: map[string]uint64{"ops": 0},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -183,11 +185,12 @@ func TestCheckpointContainsOccurrencesThatWaitInGroups(t *testing.T) {
 				})
 			}
 			must(t, store.Commit(t.Context(), batch))
-			c := checkpoint.Checkpoint{Position: 90, Behind: map[string]uint64{}}
+			c := checkpoint.Checkpoint{Offsets: progress.Offsets{Position: 90, Behind: map[string]uint64{}}}
 			maps.Copy(c.Behind, tc.behind)
 			p := &Pipeline{Config: Config{Outbox: store}}
-			must(t, p.addWaiting(t.Context(), &c, outbox.Snapshot{State: tc.state}))
-			if diff := cmp.Diff(tc.waits, c.Waiting); diff != "" {
+			waiting, err := p.readWaiting(t.Context(), &c, outbox.Snapshot{State: tc.state})
+			must(t, err)
+			if diff := cmp.Diff(tc.waits, waiting[""]); diff != "" {
 				t.Errorf("waits: %s", diff)
 			}
 			if tc.wants == nil {
@@ -224,10 +227,11 @@ func TestWaitingOccurrencesOfOneTenantDisplaceNoOthers(t *testing.T) {
 		}
 	}
 	must(t, store.Commit(t.Context(), batch))
-	c := checkpoint.Checkpoint{Position: batch.Events.Position, Behind: map[string]uint64{}}
+	c := checkpoint.Checkpoint{Offsets: progress.Offsets{Position: batch.Events.Position, Behind: map[string]uint64{}}}
 	p := &Pipeline{Config: Config{Outbox: store}}
-	must(t, p.addWaiting(t.Context(), &c, store.Snapshot()))
-	if diff := cmp.Diff(map[string]map[string]uint64{victim: {"k8": 8}}, c.Waiting); diff != "" {
+	waiting, err := p.readWaiting(t.Context(), &c, store.Snapshot())
+	must(t, err)
+	if diff := cmp.Diff(progress.Waiting{victim: {"k8": 8}}, waiting[""]); diff != "" {
 		t.Errorf("waits: %s", diff)
 	}
 	if diff := cmp.Diff(map[string]uint64{greedy: 0}, c.Behind); diff != "" {
@@ -242,35 +246,35 @@ func TestCheckpointContainsOnlyReceiversThatAreBehind(t *testing.T) {
 	}{
 		"everything is sent": {
 			snapshot: outbox.Snapshot{State: outbox.State{Position: 100}},
-			want:     checkpoint.Checkpoint{Position: 100, Behind: map[string]uint64{}},
+			want:     checkpoint.Checkpoint{Offsets: progress.Offsets{Position: 100, Behind: map[string]uint64{}}},
 		},
 		"one receiver has pending messages": {
 			snapshot: outbox.Snapshot{
 				State:    outbox.State{Position: 100},
 				Backlogs: map[string]outbox.Backlog{"slow": {Entries: 3, Lowest: 41}},
 			},
-			want: checkpoint.Checkpoint{Position: 100, Behind: map[string]uint64{"slow": 40}},
+			want: checkpoint.Checkpoint{Offsets: progress.Offsets{Position: 100, Behind: map[string]uint64{"slow": 40}}},
 		},
 		"a replay that is behind most receivers": {
 			snapshot: outbox.Snapshot{State: outbox.State{
-				Position: 60, Delivered: outbox.DeliveredOffsets{Default: 100, Receivers: map[string]uint64{"slow": 40, "slower": 70}},
+				Position: 60, Delivered: progress.Offsets{Position: 100, Behind: map[string]uint64{"slow": 40, "slower": 70}},
 			}},
-			want: checkpoint.Checkpoint{Position: 100, Behind: map[string]uint64{"slow": 60, "slower": 70}},
+			want: checkpoint.Checkpoint{Offsets: progress.Offsets{Position: 100, Behind: map[string]uint64{"slow": 60, "slower": 70}}},
 		},
 		"a replay before a late message": {
 			snapshot: outbox.Snapshot{
 				State: outbox.State{
-					Position: 60, Delivered: outbox.DeliveredOffsets{Default: 100, Receivers: map[string]uint64{"slow": 40}},
+					Position: 60, Delivered: progress.Offsets{Position: 100, Behind: map[string]uint64{"slow": 40}},
 				},
 				Backlogs: map[string]outbox.Backlog{"slow": {Entries: 1, Lowest: 101}},
 			},
-			want: checkpoint.Checkpoint{Position: 100, Behind: map[string]uint64{"slow": 60}},
+			want: checkpoint.Checkpoint{Offsets: progress.Offsets{Position: 100, Behind: map[string]uint64{"slow": 60}}},
 		},
 		"a replay that has ended": {
 			snapshot: outbox.Snapshot{State: outbox.State{
-				Position: 130, Delivered: outbox.DeliveredOffsets{Default: 100, Receivers: map[string]uint64{"slow": 40}},
+				Position: 130, Delivered: progress.Offsets{Position: 100, Behind: map[string]uint64{"slow": 40}},
 			}},
-			want: checkpoint.Checkpoint{Position: 130, Behind: map[string]uint64{}},
+			want: checkpoint.Checkpoint{Offsets: progress.Offsets{Position: 130, Behind: map[string]uint64{}}},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -436,7 +440,7 @@ func TestWhatWaitsAtAResetOutlivesTwoTakeovers(t *testing.T) {
 			events := happened("shop/web")
 			events[0].Position = 7
 			p.handleAll(t, events)
-			waiting := func() int64 { return int64(p.Outbox.HeldCounts()["plain"]) + p.Outbox.Backlog("plain").Entries }
+			waiting := func() int64 { return p.Outbox.Size().Held + p.Outbox.Backlog("plain").Entries }
 			if waiting() != 1 {
 				t.Fatalf("%d wait before the reset", waiting())
 			}
@@ -473,7 +477,7 @@ func TestAResetSoonAfterATakeoverNeedsNothingFromBeforeIt(t *testing.T) {
 	p, m := newParkingLot(t, &unreadables{}, map[string]v1alpha1.AlarmSpec{"plain": everything}), &memoryCheckpoint{}
 	p.Checkpoint = m
 	at := time.Unix(1_800_000_000, 0).UTC()
-	must(t, m.Write(t.Context(), checkpoint.Checkpoint{ClusterUID: "cluster", Epoch: "other", Position: 1000, Time: at.Unix()}))
+	must(t, m.Write(t.Context(), checkpoint.Checkpoint{ClusterUID: "cluster", Epoch: "other", Offsets: progress.Offsets{Position: 1000}, Time: at.Unix()}))
 	next := onNewDisk(t, p)
 	_, err := next.takeOver(t.Context())
 	must(t, err)

@@ -1,6 +1,8 @@
 package pipeline
 
 import (
+	"github.com/bongsu-io/bongsu/internal/alarm/progress"
+
 	"cmp"
 	"context"
 	"encoding/json"
@@ -154,12 +156,12 @@ func (r *dryRun) handle(ctx context.Context, occurrences []alarm.Occurrence) err
 	for i := range occurrences {
 		r.position = max(r.position, occurrences[i].Position)
 	}
-	evaluations, skipped, err := r.matcher.match(ctx, occurrences, outbox.DeliveredOffsets{})
+	evaluations, skipped, err := r.matcher.match(ctx, occurrences, progress.Offsets{})
 	if err != nil {
 		return err
 	}
 	chosen := r.setReceiver(evaluations)
-	d, err := r.matcher.decide(ctx, r.outbox, source.Batch{Occurrences: occurrences, Position: r.position}, outbox.DeliveredOffsets{}, r.now, evaluations)
+	d, err := r.matcher.decide(ctx, r.outbox, source.Batch{Occurrences: occurrences, Position: r.position}, progress.Offsets{}, r.now, evaluations)
 	if err != nil {
 		return err
 	}

@@ -1,13 +1,14 @@
 package pipeline
 
 import (
+	"github.com/bongsu-io/bongsu/internal/alarm/progress"
+
 	"slices"
 	"strings"
 
 	"github.com/bongsu-io/bongsu/internal/alarm"
 	"github.com/bongsu-io/bongsu/internal/alarm/match"
 	"github.com/bongsu-io/bongsu/internal/alarm/message"
-	"github.com/bongsu-io/bongsu/internal/alarm/outbox"
 )
 
 // evaluation is the result of one alarm for one occurrence.
@@ -29,7 +30,7 @@ type evaluation struct {
 	// lasts: it is about a state, whose group stays open until it ends. handled are the delivered
 	// offsets of the occurrence if they differ from those of the batch.
 	lasts   bool
-	handled *outbox.DeliveredOffsets
+	handled *progress.Offsets
 	// by contains the values of the occurrence's group, if the alarm has groups. lacks is a key of
 	// spec.group.by that the object does not have.
 	by    []alarm.GroupValue

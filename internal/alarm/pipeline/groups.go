@@ -11,6 +11,7 @@ import (
 
 	"github.com/bongsu-io/bongsu/internal/alarm"
 	"github.com/bongsu-io/bongsu/internal/alarm/group"
+	"github.com/bongsu-io/bongsu/internal/alarm/ledger"
 	"github.com/bongsu-io/bongsu/internal/alarm/match"
 	"github.com/bongsu-io/bongsu/internal/alarm/message"
 	"github.com/bongsu-io/bongsu/internal/alarm/outbox"
@@ -35,23 +36,22 @@ const sharedGroupsPart = 4
 // that either, they are in no group.
 type groupLimiter struct {
 	outbox *outbox.Store
+	space  *ledger.Ledger
 	// open caches which groups of the batch are open, or new and within the limits, by
-	// tenant and ID. opened counts the new rows, by alarm, by tenant and alarm, and by namespace, and bytes their
-	// size, by tenant.
+	// tenant and ID. opened counts the new rows, by alarm, by tenant and alarm, and by namespace.
 	// Those that a label chooses are part of the key. holders are the receivers of such
 	// groups, by ID.
 	open    map[[3]string]bool
 	opened  map[string]int64
-	bytes   map[string]int64
 	holders map[string][]string
 	// limited are the alarms with groups beyond the limit. excess caches excessOf.
 	limited map[kube.Key]bool
 	excess  map[string]int64
 }
 
-func newGroupLimiter(store *outbox.Store) *groupLimiter {
+func newGroupLimiter(store *outbox.Store, space *ledger.Ledger) *groupLimiter {
 	return &groupLimiter{
-		outbox: store, open: map[[3]string]bool{}, opened: map[string]int64{}, bytes: map[string]int64{}, holders: map[string][]string{}, limited: map[kube.Key]bool{},
+		outbox: store, space: space, open: map[[3]string]bool{}, opened: map[string]int64{}, holders: map[string][]string{}, limited: map[kube.Key]bool{},
 		excess: map[string]int64{},
 	}
 }
@@ -93,7 +93,7 @@ func (g *groupLimiter) canOpen(ctx context.Context, e *evaluation) (bool, error)
 	size := missingBytes(e, stored)
 	open := g.hasSpace(e, size) && (known || g.tryOpen(e))
 	if open {
-		g.bytes[e.tenant] += size
+		g.space.Add(ledger.Groups, e.tenant, size)
 		for i := range e.recipients {
 			g.holders[id] = append(g.holders[id], e.recipients[i].ID)
 		}
@@ -132,11 +132,11 @@ func missingBytes(e *evaluation, stored outbox.OpenGroup) (size int64) {
 
 // hasSpace reports whether the tenant has space for rows of this size.
 func (g *groupLimiter) hasSpace(e *evaluation, size int64) bool {
-	used, limit := g.outbox.StateUsage(e.tenant)
+	leave := int64(0)
 	if len(e.by) > 0 {
-		limit -= limit / sharedGroupsPart
+		leave = sharedGroupsPart
 	}
-	return size == 0 || used+g.bytes[e.tenant]+size <= limit
+	return g.space.Fits(ledger.Groups, e.tenant, size, leave)
 }
 
 // tryOpen opens one more group of the alarm, and reports whether the limits allow it.

@@ -227,10 +227,10 @@ func TestStateOfTenantsLeavesSpaceForOthers(t *testing.T) {
 			for tenant := range 12 {
 				f.happen(fmt.Sprint("tenant-", tenant), 100)
 			}
-			u, err := f.store.Usage(t.Context(), "Alarm/victim/", "r")
+			space, err := f.store.Space(t.Context())
 			must(t, err)
-			if u.Free < limit/2 {
-				t.Errorf("%d bytes are free for messages", u.Free)
+			if !space.FitsMessage("Alarm/victim/", "r", limit/2/16) {
+				t.Error("less than half of the file is free for messages")
 			}
 			if len(f.reporter.alarms) == 0 {
 				t.Error("no alarm reports that it has too many groups")

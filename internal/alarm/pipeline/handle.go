@@ -1,6 +1,9 @@
 package pipeline
 
 import (
+	"github.com/bongsu-io/bongsu/internal/alarm/ledger"
+	"github.com/bongsu-io/bongsu/internal/alarm/progress"
+
 	"context"
 	"encoding/json"
 	"fmt"
@@ -22,7 +25,7 @@ func (p *Pipeline) handle(ctx context.Context, b source.Batch) error {
 	p.Observe(ctx, b.Occurrences)
 	handled := p.Outbox.State().Delivered
 	if b.Reset != nil {
-		handled = outbox.DeliveredOffsets{} // these positions belong to the history that ended
+		handled = progress.Offsets{} // these positions belong to the history that ended
 	}
 	now := p.Clock.Now()
 	capObservedAt(b.Occurrences, now)
@@ -76,11 +79,15 @@ type decision struct {
 }
 
 // decide decides what is sent and what is stored of a batch of the source.
-func (m *matcher) decide(ctx context.Context, store *outbox.Store, b source.Batch, handled outbox.DeliveredOffsets, now time.Time, evaluations [][]evaluation) (*decision, error) {
-	d := m.newDecision(store, handled, evaluations)
+func (m *matcher) decide(ctx context.Context, store *outbox.Store, b source.Batch, handled progress.Offsets, now time.Time, evaluations [][]evaluation) (*decision, error) {
+	space, err := store.Space(ctx)
+	if err != nil {
+		return nil, err
+	}
+	d := m.newDecision(store, space, handled, evaluations)
 	d.change.Events = newEventStep(b)
 	d.change.Events.Oldest, d.change.Events.Newest = capObservedAt(b.Occurrences, now)
-	parking := newParking(store, handled, now)
+	parking := newParking(store, space, handled, now)
 	if err := parking.mark(ctx, b.Occurrences, d.evaluations); err != nil {
 		return nil, err
 	}
@@ -88,11 +95,9 @@ func (m *matcher) decide(ctx context.Context, store *outbox.Store, b source.Batc
 	return d, d.conclude(ctx, b.Occurrences, now)
 }
 
-func (m *matcher) newDecision(store *outbox.Store, handled outbox.DeliveredOffsets, evaluations [][]evaluation) *decision {
-	return &decision{
-		evaluations: evaluations, suppressor: m.newSuppressor(store),
-		entries: newEntryBuilder(handled, newSpace(store.Usage)),
-	}
+// newDecision returns a decision that uses space of a draft.
+func (m *matcher) newDecision(store *outbox.Store, space *ledger.Ledger, handled progress.Offsets, evaluations [][]evaluation) *decision {
+	return &decision{evaluations: evaluations, suppressor: m.newSuppressor(store, space), entries: newEntryBuilder(handled, space)}
 }
 
 // conclude decides what is sent of the occurrences that matched, and adds it to the change.
@@ -103,7 +108,7 @@ func (d *decision) conclude(ctx context.Context, occurrences []alarm.Occurrence,
 	if d.change.Windows, err = d.suppressor.changed(); err != nil {
 		return err
 	}
-	if err := d.entries.addAll(ctx, occurrences, d.evaluations); err != nil {
+	if err := d.entries.addAll(occurrences, d.evaluations); err != nil {
 		return err
 	}
 	d.change.Entries = d.entries.entries
@@ -244,8 +249,8 @@ func (p *Pipeline) reportEvaluation(e *evaluation, occurrences int64) {
 
 // entryBuilder builds the outbox entries of a batch.
 type entryBuilder struct {
-	handled outbox.DeliveredOffsets
-	space   *space
+	handled progress.Offsets
+	space   *ledger.Ledger
 
 	entries []outbox.Entry
 	// queued counts the new occurrences for each receiver. overflow counts those that the
@@ -254,19 +259,19 @@ type entryBuilder struct {
 	overflow map[string]outbox.Counts
 }
 
-func newEntryBuilder(handled outbox.DeliveredOffsets, b *space) *entryBuilder {
-	return &entryBuilder{handled: handled, space: b, queued: map[string]int64{}, overflow: map[string]outbox.Counts{}}
+func newEntryBuilder(handled progress.Offsets, space *ledger.Ledger) *entryBuilder {
+	return &entryBuilder{handled: handled, space: space, queued: map[string]int64{}, overflow: map[string]outbox.Counts{}}
 }
 
 // addAll adds the entries for all evaluations of a batch.
-func (b *entryBuilder) addAll(ctx context.Context, occurrences []alarm.Occurrence, evaluations [][]evaluation) error {
+func (b *entryBuilder) addAll(occurrences []alarm.Occurrence, evaluations [][]evaluation) error {
 	for i := range occurrences {
 		for j := range evaluations[i] {
 			e, handled := &evaluations[i][j], &b.handled
 			if e.handled != nil {
 				handled = e.handled
 			}
-			if err := b.add(ctx, &occurrences[i], e, handled); err != nil {
+			if err := b.add(&occurrences[i], e, handled); err != nil {
 				return err
 			}
 		}
@@ -277,7 +282,7 @@ func (b *entryBuilder) addAll(ctx context.Context, occurrences []alarm.Occurrenc
 // add adds an entry for each receiver, if the occurrence matched. One that is suppressed only counts
 // in its group. It skips receivers for which the occurrence was handled before. Such an occurrence still
 // belongs to its group, so that group gets an entry that is marked as served.
-func (b *entryBuilder) add(ctx context.Context, occ *alarm.Occurrence, e *evaluation, handled *outbox.DeliveredOffsets) error {
+func (b *entryBuilder) add(occ *alarm.Occurrence, e *evaluation, handled *progress.Offsets) error {
 	if e.outcome != match.Matched {
 		return nil
 	}
@@ -304,7 +309,8 @@ func (b *entryBuilder) add(ctx context.Context, occ *alarm.Occurrence, e *evalua
 			ends = append(ends, end)
 		}
 	}
-	return b.store(ctx, append(waiting, ends...), handled)
+	b.store(append(waiting, ends...), handled)
+	return nil
 }
 
 // addSuppressed adds an entry without a message for each receiver, if the alarm has groups.
@@ -352,7 +358,7 @@ func partOf(occ *alarm.Occurrence, e *evaluation) message.Part {
 // mustStore reports whether an entry is new, and sets its payload. An entry that was handled before
 // only updates the state of its group. So does one that happened before the receiver was created.
 // Without a payload, nothing of it is sent to the receiver.
-func (b *entryBuilder) mustStore(entry *outbox.Entry, payload []byte, r *recipient, occ *alarm.Occurrence, handled *outbox.DeliveredOffsets) bool {
+func (b *entryBuilder) mustStore(entry *outbox.Entry, payload []byte, r *recipient, occ *alarm.Occurrence, handled *progress.Offsets) bool {
 	if !r.isForFormer(occ) {
 		entry.Payload = payload
 	}
@@ -379,11 +385,11 @@ func endOf(last outbox.Entry) (end outbox.Entry, quiet bool) {
 }
 
 // store adds the entries for which there is space. The others are dropped.
-func (b *entryBuilder) store(ctx context.Context, entries []outbox.Entry, handled *outbox.DeliveredOffsets) error {
-	admitted, refused, err := b.space.admit(ctx, entries)
+func (b *entryBuilder) store(entries []outbox.Entry, handled *progress.Offsets) {
+	admitted, refused := admit(b.space, entries)
 	for i := range admitted {
 		e := &admitted[i]
-		if e.Position > handled.Default {
+		if e.Position > handled.Position {
 			b.queued[e.Receiver] += e.Count
 		} else { // counted before the disk was lost
 			b.queued[e.Receiver] += 0
@@ -397,7 +403,6 @@ func (b *entryBuilder) store(ctx context.Context, entries []outbox.Entry, handle
 		}
 		b.overflow[e.Receiver][e.Alarm] += e.Count
 	}
-	return err
 }
 
 // membership returns the group to which the occurrence belongs. It is nil if the alarm has no

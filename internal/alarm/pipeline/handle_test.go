@@ -1,6 +1,8 @@
 package pipeline
 
 import (
+	"github.com/bongsu-io/bongsu/internal/alarm/progress"
+
 	"testing"
 	"time"
 
@@ -27,9 +29,9 @@ func TestOnlyMatchedOccurrencesAreStored(t *testing.T) {
 		"it did not match":     {match.NotMatched, map[string]int64{}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := newEntryBuilder(outbox.DeliveredOffsets{Receivers: map[string]uint64{"served": 50}}, unlimited())
+			b := newEntryBuilder(progress.Offsets{Behind: map[string]uint64{"served": 50}}, unlimited())
 			e := &evaluation{outcome: tc.outcome, alarm: &match.Alarm{}, recipients: recipientsOf("quick", "served")}
-			must(t, b.add(t.Context(), occ, e, &b.handled))
+			must(t, b.add(occ, e, &b.handled))
 			if diff := cmp.Diff(tc.want, b.queued); diff != "" {
 				t.Error(diff)
 			}
@@ -47,7 +49,7 @@ func recipientsOf(keys ...string) []recipient {
 
 // Otherwise the outbox stores what nothing reads.
 func TestOnlyReceiversThatRepeatKeepWhatAnotherLeaderSent(t *testing.T) {
-	b := newEntryBuilder(outbox.DeliveredOffsets{Default: 50}, unlimited())
+	b := newEntryBuilder(progress.Offsets{Position: 50}, unlimited())
 	for _, id := range []string{"alerts", "chat"} {
 		r, occ := recipient{Receiver: Receiver{ID: id, Repeats: id == "alerts"}, key: id}, alarm.Occurrence{Position: 50}
 		if b.mustStore(&outbox.Entry{Receiver: id, Position: 50, Member: &outbox.Membership{}}, []byte("{}"), &r, &occ, &b.handled) {
@@ -64,7 +66,7 @@ func TestACountThatIsReachedAgainIsAnotherOccurrence(t *testing.T) {
 	store, err := outbox.Open(t.Context(), t.TempDir())
 	must(t, err)
 	defer func() { must(t, store.Close()) }()
-	b := newEntryBuilder(outbox.DeliveredOffsets{}, unlimited())
+	b := newEntryBuilder(progress.Offsets{}, unlimited())
 	e := &evaluation{outcome: match.Matched, alarm: &match.Alarm{UID: "alarm"}, recipients: recipientsOf("slow")}
 	previous := int64(0)
 	for i, count := range []int64{1, 5, 2, 5, 3, 6} {
@@ -73,7 +75,7 @@ func TestACountThatIsReachedAgainIsAnotherOccurrence(t *testing.T) {
 			occ.Increase = count - previous
 		}
 		previous = count
-		must(t, b.add(t.Context(), occ, e, &b.handled))
+		must(t, b.add(occ, e, &b.handled))
 	}
 	must(t, store.Commit(t.Context(), outbox.Change{Events: &outbox.EventStep{Position: 6}, Entries: b.entries}))
 	if got := store.Backlog("slow"); got.Entries != 6 {

@@ -1,6 +1,8 @@
 package pipeline
 
 import (
+	"github.com/bongsu-io/bongsu/internal/alarm/progress"
+
 	"testing"
 	"time"
 
@@ -85,11 +87,11 @@ func TestAReceiverDoesNotContinueAtTheOffsetOfItsPredecessor(t *testing.T) {
 		last checkpoint.Checkpoint
 		want map[string]int64
 	}{
-		"the former receiver is behind":        {checkpoint.Checkpoint{Behind: map[string]uint64{"picky@former": 0}}, map[string]int64{kept: 2}},
-		"it waits for the former receiver":     {checkpoint.Checkpoint{Waiting: map[string]map[string]uint64{"picky@former": {"1": 1}}}, map[string]int64{kept: 2}},
-		"the receiver is behind":               {checkpoint.Checkpoint{Behind: map[string]uint64{kept: 1}}, map[string]int64{kept: 3}},
+		"the former receiver is behind":        {checkpoint.Checkpoint{Offsets: progress.Offsets{Behind: map[string]uint64{"picky@former": 0}}}, map[string]int64{kept: 2}},
+		"it waits for the former receiver":     {checkpoint.Checkpoint{Offsets: progress.Offsets{Waiting: progress.Waiting{"picky@former": {"1": 1}}}}, map[string]int64{kept: 2}},
+		"the receiver is behind":               {checkpoint.Checkpoint{Offsets: progress.Offsets{Behind: map[string]uint64{kept: 1}}}, map[string]int64{kept: 3}},
 		"the receiver has everything":          {checkpoint.Checkpoint{}, map[string]int64{kept: 2}},
-		"an occurrence waits for the receiver": {checkpoint.Checkpoint{Waiting: map[string]map[string]uint64{kept: {"2": 2}}}, map[string]int64{kept: 3}},
+		"an occurrence waits for the receiver": {checkpoint.Checkpoint{Offsets: progress.Offsets{Waiting: progress.Waiting{kept: {"2": 2}}}}, map[string]int64{kept: 3}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newParkingLot(t, &unreadables{}, map[string]v1alpha1.AlarmSpec{"picky": needsObject})

@@ -1,6 +1,8 @@
 package pipeline
 
 import (
+	"github.com/bongsu-io/bongsu/internal/alarm/progress"
+
 	"context"
 	"slices"
 	"time"
@@ -9,7 +11,6 @@ import (
 
 	"github.com/bongsu-io/bongsu/internal/alarm"
 	"github.com/bongsu-io/bongsu/internal/alarm/match"
-	"github.com/bongsu-io/bongsu/internal/alarm/outbox"
 )
 
 // batchReadTime limits the time for all reads of a batch. Occurrences whose objects are then
@@ -57,7 +58,7 @@ func (m *matcher) budgetOfKind(kind string) *budget {
 // also returns the alarms that were skipped for some of them, because a namespace is over
 // its budget. An occurrence that was handled before for all receivers of an alarm is
 // evaluated only if the alarm has a window.
-func (m *matcher) match(ctx context.Context, occurrences []alarm.Occurrence, handled outbox.DeliveredOffsets) ([][]evaluation, []skipped, error) {
+func (m *matcher) match(ctx context.Context, occurrences []alarm.Occurrence, handled progress.Offsets) ([][]evaluation, []skipped, error) {
 	reads, cancel := context.WithTimeout(ctx, batchReadTime)
 	defer cancel()
 	b := m.newBatch(reads, occurrences, handled)
@@ -100,7 +101,7 @@ func (m *matcher) context(ctx context.Context, occ *alarm.Occurrence, named []al
 // evaluated at the same time.
 type batch struct {
 	occurrences []alarm.Occurrence
-	handled     outbox.DeliveredOffsets
+	handled     progress.Offsets
 	index       *match.Index
 	// recipientsOf and address are methods of the matcher.
 	recipientsOf func(keys []string) []recipient
@@ -126,7 +127,7 @@ type namedContext struct {
 }
 
 // newBatch returns a batch. reads ends its reads.
-func (m *matcher) newBatch(reads context.Context, occurrences []alarm.Occurrence, handled outbox.DeliveredOffsets) *batch {
+func (m *matcher) newBatch(reads context.Context, occurrences []alarm.Occurrence, handled progress.Offsets) *batch {
 	return &batch{
 		occurrences: occurrences, handled: handled, index: m.alarms.Index(), recipientsOf: m.recipients, address: m.address,
 		context: func(occ *alarm.Occurrence, named []alarm.Resource) (alarm.Context, alarm.Resource, bool) {
@@ -147,7 +148,7 @@ func (b *batch) evaluate(ctx context.Context, i int, candidates []match.Candidat
 		known := b.knownTo(c.Alarm, i)
 		e := evaluateOne(ctx, c, occ, known)
 		b.address(&e, occ, known)
-		e.replayed = occ.Position <= b.handled.Default
+		e.replayed = occ.Position <= b.handled.Position
 		if e.outcome != match.NotMatched || e.err != nil {
 			b.evaluations[i] = append(b.evaluations[i], e)
 		}
@@ -206,5 +207,5 @@ func (b *batch) handledBefore(a *match.Alarm, occ *alarm.Occurrence) bool {
 			exists = true
 		}
 	}
-	return exists || occ.Position <= b.handled.Default
+	return exists || occ.Position <= b.handled.Position
 }

@@ -1,6 +1,8 @@
 package pipeline
 
 import (
+	"github.com/bongsu-io/bongsu/internal/alarm/progress"
+
 	"context"
 	"fmt"
 	"testing"
@@ -12,7 +14,6 @@ import (
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/internal/alarm"
 	"github.com/bongsu-io/bongsu/internal/alarm/match"
-	"github.com/bongsu-io/bongsu/internal/alarm/outbox"
 	"github.com/bongsu-io/bongsu/internal/kube"
 )
 
@@ -55,7 +56,7 @@ func matchAll(t *testing.T, m *matcher, n int, namespaces ...string) (matched ma
 			}})
 		}
 	}
-	evaluations, skipped, err := m.match(context.Background(), occurrences, outbox.DeliveredOffsets{})
+	evaluations, skipped, err := m.match(context.Background(), occurrences, progress.Offsets{})
 	must(t, err)
 	matched = map[string]int{}
 	for i := range evaluations {

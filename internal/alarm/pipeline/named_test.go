@@ -1,6 +1,8 @@
 package pipeline
 
 import (
+	"github.com/bongsu-io/bongsu/internal/alarm/progress"
+
 	"context"
 	"fmt"
 	"strings"
@@ -98,7 +100,7 @@ func TestAnObjectThatOneAlarmNamesIsInvisibleToOthers(t *testing.T) {
 	p, reader := newNamed(t, specs)
 	found := map[string][]string{}
 	for _, objects := range [][]string{{"shop/gear", "shop/gear"}, {"shop/cog"}} {
-		evaluations, _, err := p.matcher.match(t.Context(), aboutWidgets(objects...), outbox.DeliveredOffsets{})
+		evaluations, _, err := p.matcher.match(t.Context(), aboutWidgets(objects...), progress.Offsets{})
 		must(t, err)
 		for i := range evaluations {
 			for _, e := range evaluations[i] {

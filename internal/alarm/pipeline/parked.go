@@ -1,6 +1,9 @@
 package pipeline
 
 import (
+	"github.com/bongsu-io/bongsu/internal/alarm/ledger"
+	"github.com/bongsu-io/bongsu/internal/alarm/progress"
+
 	"context"
 	"encoding/json"
 	"errors"
@@ -44,27 +47,21 @@ func objectOf(event *alarm.Event) string {
 	return strings.Join([]string{event.Namespace, ref.Kind, ref.Namespace, ref.Name}, "/")
 }
 
-// parkingShare divides the space for parked occurrences that is free: one tenant can use an
-// eighth of it. The free space shrinks with each tenant that is used.
-const parkingShare = 8
-
 // parking decides which occurrences of a batch wait, because an object cannot be read. It is
 // not safe for concurrent use.
 type parking struct {
 	store   *outbox.Store
-	handled outbox.DeliveredOffsets
+	space   *ledger.Ledger
+	handled progress.Offsets
 	now     time.Time
 
 	rows []outbox.Parked
-	// waits are the alarms and objects for which an occurrence of the batch is parked. used
-	// are the bytes of the batch by tenant, and total is their sum.
+	// waits are the alarms and objects for which an occurrence of the batch is parked.
 	waits map[[2]string]bool
-	used  map[string]int64
-	total int64
 }
 
-func newParking(store *outbox.Store, handled outbox.DeliveredOffsets, now time.Time) *parking {
-	return &parking{store: store, handled: handled, now: now, waits: map[[2]string]bool{}, used: map[string]int64{}}
+func newParking(store *outbox.Store, space *ledger.Ledger, handled progress.Offsets, now time.Time) *parking {
+	return &parking{store: store, space: space, handled: handled, now: now, waits: map[[2]string]bool{}}
 }
 
 // mark parks the occurrences that are Undecided, and those that matched if an earlier one of
@@ -80,7 +77,7 @@ func (p *parking) mark(ctx context.Context, occurrences []alarm.Occurrence, eval
 			if !waits {
 				continue
 			}
-			if err := p.park(ctx, &occurrences[i], &evaluations[i][j]); err != nil {
+			if err := p.park(&occurrences[i], &evaluations[i][j]); err != nil {
 				return err
 			}
 		}
@@ -102,7 +99,7 @@ func (p *parking) mustWait(ctx context.Context, occ *alarm.Occurrence, e *evalua
 	}
 }
 
-func (p *parking) park(ctx context.Context, occ *alarm.Occurrence, e *evaluation) error {
+func (p *parking) park(occ *alarm.Occurrence, e *evaluation) error {
 	data, err := json.Marshal(parkedOccurrence{Occurrence: *occ, Unread: e.unread, Replayed: e.replayed})
 	if err != nil {
 		return fmt.Errorf("encode an occurrence: %w", err)
@@ -117,20 +114,14 @@ func (p *parking) park(ctx context.Context, occ *alarm.Occurrence, e *evaluation
 			row.Receivers[r.ID] = key
 		}
 	}
-	if fits, err := p.fits(ctx, &row); !fits {
-		return err
+	if !p.space.Fits(ledger.Parked, row.Tenant, row.Bytes(), 0) {
+		return nil
 	}
-	p.used[row.Tenant] += row.Bytes()
-	p.total += row.Bytes()
+	p.space.Add(ledger.Parked, row.Tenant, row.Bytes())
 	p.waits[[2]string{row.Alarm, row.Object}] = true
 	p.rows = append(p.rows, row)
 	e.outcome, e.err, e.parked = match.Undecided, nil, true
 	return nil
-}
-
-func (p *parking) fits(ctx context.Context, row *outbox.Parked) (bool, error) {
-	used, free, err := p.store.ParkingSpace(ctx, row.Tenant)
-	return err == nil && used+p.used[row.Tenant]+row.Bytes() <= (free-p.total)/parkingShare, err
 }
 
 const (
@@ -316,7 +307,7 @@ func (m *matcher) evaluateAgain(ctx context.Context, a *match.Alarm, occ *alarm.
 	} else {
 		candidates = index.NamespacedCandidates(occ, meter)
 	}
-	b := m.newBatch(ctx, []alarm.Occurrence{*occ}, outbox.DeliveredOffsets{})
+	b := m.newBatch(ctx, []alarm.Occurrence{*occ}, progress.Offsets{})
 	b.evaluate(ctx, 0, candidates)
 	return b.evaluations[0], meter.Exhausted()
 }
@@ -349,9 +340,15 @@ func (p *Pipeline) concludeParked(ctx context.Context, r *retried) error {
 		return err
 	}
 	defer done()
+	space, err := p.Outbox.Space(ctx)
+	if err != nil {
+		return err
+	}
+	for i := range r.rows {
+		space.Add(ledger.Parked, r.rows[i].Tenant, -r.rows[i].Bytes())
+	}
 	handled := r.handled()
-	d := p.matcher.newDecision(p.Outbox, handled, r.evaluations)
-	d.entries.space = newSpace(usageWithout(p.Outbox, r.rows))
+	d := p.matcher.newDecision(p.Outbox, space, handled, r.evaluations)
 	d.change.Unparked = r.rows
 	if err := d.conclude(ctx, r.occurrences, p.Clock.Now()); err != nil {
 		return err
@@ -369,27 +366,13 @@ func (p *Pipeline) concludeParked(ctx context.Context, r *retried) error {
 	return nil
 }
 
-// usageWithout returns the use of the outbox after parked occurrences are removed.
-func usageWithout(store *outbox.Store, rows []outbox.Parked) func(ctx context.Context, tenant, receiver string) (outbox.Usage, error) {
-	return func(ctx context.Context, tenant, receiver string) (outbox.Usage, error) {
-		u, err := store.Usage(ctx, tenant, receiver)
-		for i := range rows {
-			u.Free += rows[i].Bytes()
-			if rows[i].Tenant == tenant {
-				u.Tenant -= rows[i].Bytes()
-			}
-		}
-		return u, err
-	}
-}
-
 // handled returns offsets that cover everything but the parked occurrences. A label can choose
 // other receivers than when an occurrence was parked.
-func (r *retried) handled() outbox.DeliveredOffsets {
-	waiting := waitingKeys{}
+func (r *retried) handled() progress.Offsets {
+	waiting := progress.Waiting{}
 	for i := range r.rows {
 		for receiver, key := range r.rows[i].Receivers {
-			waiting.add(receiver, key, r.rows[i].Position)
+			waiting.Add(receiver, key, r.rows[i].Position)
 		}
 		for j := range r.evaluations[i] {
 			e := &r.evaluations[i][j]
@@ -397,9 +380,9 @@ func (r *retried) handled() outbox.DeliveredOffsets {
 				continue
 			}
 			for k := range e.recipients {
-				waiting.add(e.recipients[k].ID, e.recipients[k].entryKey(e.alarm.UID, &r.occurrences[i]), r.rows[i].Position)
+				waiting.Add(e.recipients[k].ID, e.recipients[k].entryKey(e.alarm.UID, &r.occurrences[i]), r.rows[i].Position)
 			}
 		}
 	}
-	return outbox.DeliveredOffsets{Default: math.MaxUint64, Waiting: waiting}
+	return progress.Offsets{Position: math.MaxUint64, Waiting: waiting}
 }

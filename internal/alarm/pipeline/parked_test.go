@@ -1,6 +1,8 @@
 package pipeline
 
 import (
+	"github.com/bongsu-io/bongsu/internal/alarm/progress"
+
 	"context"
 	"fmt"
 	"strings"
@@ -408,7 +410,7 @@ func TestOccurrencesThatAreReadAgainAreParkedWithoutACount(t *testing.T) {
 	u := &unreadables{names: map[string]bool{"slow": true}}
 	p := newParkingLot(t, u, map[string]v1alpha1.AlarmSpec{"picky": needsObject})
 	all := happened("shop/slow")
-	handled := outbox.DeliveredOffsets{Default: 5, Waiting: map[string]outbox.Held{"picky": {alarm.Key("picky", "picky", &all[0]): 1}}}
+	handled := progress.Offsets{Position: 5, Waiting: progress.Waiting{"picky": {alarm.Key("picky", "picky", &all[0]): 1}}}
 	must(t, p.Outbox.Replay(t.Context(), outbox.Replay{Handled: handled}))
 	p.handleAll(t, all)
 	u.names = nil

@@ -1,10 +1,11 @@
 package pipeline
 
 import (
+	"github.com/bongsu-io/bongsu/internal/alarm/progress"
+
 	"time"
 
 	"github.com/bongsu-io/bongsu/internal/alarm"
-	"github.com/bongsu-io/bongsu/internal/alarm/outbox"
 )
 
 // Receiver is a receiver that exists.
@@ -47,13 +48,13 @@ func (r *recipient) entryKey(alarmUID string, occ *alarm.Occurrence) string {
 
 // handled reports whether the receiver needs no entry about an occurrence: it was handled
 // before, or it is for a former receiver.
-func (r *recipient) handled(before outbox.DeliveredOffsets, entryKey string, occ *alarm.Occurrence) bool {
+func (r *recipient) handled(before progress.Offsets, entryKey string, occ *alarm.Occurrence) bool {
 	return r.isForFormer(occ) || r.covered(before, entryKey, occ)
 }
 
 // covered reports whether an earlier process handled an occurrence.
-func (r *recipient) covered(before outbox.DeliveredOffsets, entryKey string, occ *alarm.Occurrence) bool {
-	return before.Covers(entryKey, occ.Position, r.ID)
+func (r *recipient) covered(before progress.Offsets, entryKey string, occ *alarm.Occurrence) bool {
+	return before.Covers(r.ID, entryKey, occ.Position)
 }
 
 // isForFormer reports whether an occurrence happened before the receiver was created.

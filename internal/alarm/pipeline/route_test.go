@@ -1,6 +1,8 @@
 package pipeline
 
 import (
+	"github.com/bongsu-io/bongsu/internal/alarm/progress"
+
 	"errors"
 	"fmt"
 	"strings"
@@ -83,15 +85,29 @@ func (r *routed) happen(object, reason string) {
 	r.handleAll(r.t, []alarm.Occurrence{occ})
 }
 
-// waiting returns the number of occurrences of Events that wait for a receiver.
-func waiting(s *outbox.Store, receiver string) int64 {
-	return s.Backlog(receiver).Entries + int64(s.HeldCounts()[receiver])
+// waiting returns the number of occurrences that wait for a receiver, in groups or as messages.
+func waiting(t *testing.T, s *outbox.Store, receiver string) int64 {
+	t.Helper()
+	keys := map[string]bool{}
+	pending, err := s.Pending(t.Context(), outbox.Query{Receiver: receiver, Lane: outbox.MainLane, Limit: 1_000})
+	must(t, err)
+	for i := range pending {
+		keys[pending[i].Key] = true
+	}
+	if len(s.ParkedNamespaces()) == 0 { // parked occurrences are listed too
+		listed, err := s.WaitingKeys(t.Context(), nil, nil)
+		must(t, err)
+		for key := range listed[""][receiver] {
+			keys[key] = true
+		}
+	}
+	return int64(len(keys))
 }
 
 // want checks how many occurrences wait for a, b and other.
 func (r *routed) want(a, b, other int64) {
 	r.t.Helper()
-	got := []int64{waiting(r.Outbox, "a"), waiting(r.Outbox, "b"), waiting(r.Outbox, "other")}
+	got := []int64{waiting(r.t, r.Outbox, "a"), waiting(r.t, r.Outbox, "b"), waiting(r.t, r.Outbox, "other")}
 	if diff := cmp.Diff([]int64{a, b, other}, got); diff != "" {
 		r.t.Errorf("for a, b and other: %s", diff)
 	}
@@ -104,7 +120,7 @@ func TestTheLabelOfTheNamespaceChoosesReceivers(t *testing.T) {
 		r.happen(object, "")
 	}
 	r.want(2, 1, 4)
-	if got := waiting(r.Outbox, "all"); got != 7 {
+	if got := waiting(r.t, r.Outbox, "all"); got != 7 {
 		t.Errorf("a receiver of spec.receivers got %d occurrences, want all 7", got)
 	}
 	want := "namespace typo has the label team=c, which chooses no receiver: correct the label"
@@ -235,7 +251,7 @@ func TestWhatWaitsForAnObjectFollowsTheLabelAtTheEnd(t *testing.T) {
 	if r.Outbox.Size().Parked == 0 {
 		t.Fatal("nothing waits")
 	}
-	sent := waiting(r.Outbox, "a")
+	sent := waiting(r.t, r.Outbox, "a")
 	r.teams["shop"] = "b"
 	reader.reliable = true
 	r.retryOnce(t)
@@ -254,7 +270,7 @@ func TestWhatWaitsForALabelReachesAReceiverThatOptsInLater(t *testing.T) {
 	clear(r.unread)
 	r.retryOnce(t)
 	r.want(0, 0, 0)
-	if got := waiting(r.Outbox, "c"); got != 1 {
+	if got := waiting(r.t, r.Outbox, "c"); got != 1 {
 		t.Errorf("the receiver got %d occurrences, want 1", got)
 	}
 }
@@ -265,15 +281,15 @@ func TestAReplayFollowsTheLabelAsItIsThen(t *testing.T) {
 		r := newRouted(t, v1alpha1.AlarmSpec{}, false)
 		r.teams = map[string]string{"shop": team, "bank": "b"}
 		occurrences := happened("shop/web", "shop/db", "bank/web")
-		waiting := map[string]outbox.Held{"b": {alarm.Key("b", "routed", &occurrences[2]): 3}}
-		must(t, r.Outbox.Replay(t.Context(), outbox.Replay{Handled: outbox.DeliveredOffsets{Default: 3, Receivers: map[string]uint64{"a": 1}, Waiting: waiting}}))
+		waiting := progress.Waiting{"b": {alarm.Key("b", "routed", &occurrences[2]): 3}}
+		must(t, r.Outbox.Replay(t.Context(), outbox.Replay{Handled: progress.Offsets{Position: 3, Behind: map[string]uint64{"a": 1}, Waiting: waiting}}))
 		r.handleAll(t, occurrences)
 		r.want(want[0], want[1], want[2])
 	}
 	t.Run("a group", func(t *testing.T) {
 		for team, want := range map[string][3]int64{"a": {1, 0, 0}, "b": {0, 1, 0}} {
 			r := newRouted(t, v1alpha1.AlarmSpec{Group: groupOfAnObject, Resolve: whenFixed}, false)
-			must(t, r.Outbox.Replay(t.Context(), outbox.Replay{Handled: outbox.DeliveredOffsets{Default: 1}}))
+			must(t, r.Outbox.Replay(t.Context(), outbox.Replay{Handled: progress.Offsets{Position: 1}}))
 			r.teams["shop"] = team
 			r.happen("shop/web", "Broken") // a has it
 			r.want(0, 0, 0)

@@ -1,6 +1,9 @@
 package pipeline
 
 import (
+	"github.com/bongsu-io/bongsu/internal/alarm/ledger"
+	"github.com/bongsu-io/bongsu/internal/alarm/progress"
+
 	"context"
 	"encoding/json"
 	"fmt"
@@ -27,7 +30,7 @@ type lastingData struct {
 	Regarding alarm.Reference    `json:"regarding"`
 	By        []alarm.GroupValue `json:"by,omitempty"`
 	// Handled says which receivers got the report from another leader.
-	Handled *outbox.DeliveredOffsets `json:"handled,omitempty"`
+	Handled *progress.Offsets `json:"handled,omitempty"`
 	// Chosen are the keys of the receivers of the report that a label chose.
 	Chosen []string `json:"chosen,omitempty"`
 }
@@ -57,9 +60,10 @@ type stateStep struct {
 	deleted     map[outbox.LastingKey]bool
 	// reported are the keys of the rows that are reported, by the index of the occurrence.
 	reported map[int]outbox.LastingKey
-	// rows and bytes are what begins, by namespace. inGroup is the difference in the number of
-	// reported states of a group.
-	rows, bytes, inGroup map[string]int64
+	// inGroup is the difference in the number of reported states of a group.
+	inGroup map[string]int64
+	// space includes what begins.
+	space *ledger.Ledger
 	// failed are the failures of expressions, and tenants the costs.
 	failed  map[*match.Alarm]error
 	tenants map[tenantID]*tenant
@@ -67,10 +71,10 @@ type stateStep struct {
 	undecided bool
 }
 
-func (p *Pipeline) newStateStep(stream string, position uint64) *stateStep {
+func (p *Pipeline) newStateStep(stream string, position uint64, space *ledger.Ledger) *stateStep {
 	return &stateStep{
 		p: p, index: p.Alarms.Index(), now: p.Clock.Now(), stream: stream, position: position, filters: map[string]*fields.Filter{},
-		put: map[outbox.LastingKey]*outbox.Lasting{}, deleted: map[outbox.LastingKey]bool{}, reported: map[int]outbox.LastingKey{}, rows: map[string]int64{}, bytes: map[string]int64{}, inGroup: map[string]int64{},
+		put: map[outbox.LastingKey]*outbox.Lasting{}, deleted: map[outbox.LastingKey]bool{}, reported: map[int]outbox.LastingKey{}, inGroup: map[string]int64{}, space: space,
 		failed: map[*match.Alarm]error{}, tenants: map[tenantID]*tenant{}, left: map[tenantID]place{}, full: map[tenantID]bool{},
 	}
 }
@@ -301,8 +305,8 @@ func (st *stateStep) store(ctx context.Context, s *match.State, row *outbox.Last
 		APIVersion: object.APIVersion, Kind: object.Kind, Namespace: object.Metadata.Namespace, Name: object.Metadata.Name, UID: uid,
 	}}
 	if next.Data, _ = json.Marshal(data); row == nil { // texts have a JSON form
-		if ok, err := st.reserve(ctx, s, &next); !ok {
-			return err
+		if !st.reserve(s, &next) {
+			return nil
 		}
 	}
 	if after.Fired {
@@ -317,18 +321,29 @@ func (st *stateStep) store(ctx context.Context, s *match.State, row *outbox.Last
 // groupBytes is the space for the group of a state that is reported.
 const groupBytes = 1 << 10
 
+// leftByAlarms: states of Alarms leave a quarter of the space of a namespace to those of ClusterAlarms.
+const leftByAlarms = 4
+
+// fitsState reports whether there is space for one more state, of so many bytes.
+func fitsState(space *ledger.Ledger, of tenantID, bytes int64) bool {
+	leave := int64(leftByAlarms)
+	if of.kind == alarm.KindClusterAlarm {
+		leave = 0
+	}
+	return space.Fits(ledger.States, of.namespace, 1, leave) && space.Fits(ledger.Objects, of.namespace, bytes, leave)
+}
+
 // reserve reports whether there is space for a new state.
-func (st *stateStep) reserve(ctx context.Context, s *match.State, next *outbox.Lasting) (bool, error) {
+func (st *stateStep) reserve(s *match.State, next *outbox.Lasting) bool {
 	namespace, size := next.Namespace, outbox.LastingBytes(next)+groupBytes
-	ok, err := st.p.Outbox.HasLastingSpace(ctx, namespace, st.rows[namespace]+1, st.bytes[namespace]+size, s.Alarm.ID.Kind == alarm.KindClusterAlarm)
-	if !ok {
+	if !fitsState(st.space, tenantOf(s, namespace), size) {
 		st.failed[s.Alarm] = &match.OverBudgetError{Kind: s.Alarm.ID.Kind, Namespace: namespace, States: true}
 		st.full[tenantOf(s, namespace)] = true
-		return false, err
+		return false
 	}
-	st.rows[namespace]++
-	st.bytes[namespace] += size
-	return true, nil
+	st.space.Add(ledger.States, namespace, 1)
+	st.space.Add(ledger.Objects, namespace, size)
+	return true
 }
 
 // report adds the occurrence of a state that has lasted. finish completes its row.
@@ -336,7 +351,7 @@ func (st *stateStep) report(ctx context.Context, a *match.Alarm, note string, ro
 	data := dataOf(row)
 	occ := st.occurrence(row, data, reasonStateBegan, "Warning", note)
 	e := st.render(ctx, a, &occ, known, meter)
-	e.by, e.handled = a.Grouping().Values(&occ.Event, &known.Object), &outbox.DeliveredOffsets{}
+	e.by, e.handled = a.Grouping().Values(&occ.Event, &known.Object), &progress.Offsets{}
 	e.lacks = a.Grouping().Lacks(&occ.Event, &known.Object)
 	if row.Restored {
 		e.by, e.handled, e.replayed = data.By, data.Handled, true
@@ -354,7 +369,7 @@ func dataOf(row *outbox.Lasting) *lastingData {
 	var data lastingData
 	_ = json.Unmarshal(row.Data, &data) // it is our own
 	if data.Handled == nil {
-		data.Handled = &outbox.DeliveredOffsets{}
+		data.Handled = &progress.Offsets{}
 	}
 	return &data
 }
@@ -413,7 +428,7 @@ func (st *stateStep) end(ctx context.Context, a *match.Alarm, note string, row *
 	occ := st.occurrence(row, data, reasonStateEnded, "Normal", note)
 	occ.Position = st.position
 	e := st.render(ctx, a, &occ, known, meter)
-	e.resolves, e.by, e.handled = true, data.By, &outbox.DeliveredOffsets{}
+	e.resolves, e.by, e.handled = true, data.By, &progress.Offsets{}
 	st.occurrences, st.evaluations = append(st.occurrences, occ), append(st.evaluations, []evaluation{e})
 	return nil
 }
@@ -527,8 +542,8 @@ func (st *stateStep) finish() {
 
 // statesOf evaluates the states of the objects that a batch changes. While the stream is not
 // current, it leaves that to the sweep, which evaluates all objects.
-func (p *Pipeline) statesOf(ctx context.Context, b *objects.Batch) (*stateStep, error) {
-	st := p.newStateStep(b.Stream.Name, b.Stream.Position)
+func (p *Pipeline) statesOf(ctx context.Context, b *objects.Batch, space *ledger.Ledger) (*stateStep, error) {
+	st := p.newStateStep(b.Stream.Name, b.Stream.Position, space)
 	if !st.index.HasStates(b.Stream.Name) {
 		return st, nil
 	}
@@ -561,5 +576,5 @@ const currentFor = 3 * time.Minute
 // not during a replay, and after a start until the API server has sent what happened before.
 func (p *Pipeline) isCurrent(s *outbox.Stream) bool {
 	started := alarm.Began(p.Clock, p.started).Truncate(time.Second) // as the times of streams
-	return s.Complete && s.Position >= s.Delivered.Default && !s.Time.Before(started) && p.Clock.Now().Sub(s.Time) < currentFor
+	return s.Complete && s.Position >= s.Delivered.Position && !s.Time.Before(started) && p.Clock.Now().Sub(s.Time) < currentFor
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/bongsu-io/bongsu/internal/alarm"
 	"github.com/bongsu-io/bongsu/internal/alarm/checkpoint"
 	"github.com/bongsu-io/bongsu/internal/alarm/fields"
+	"github.com/bongsu-io/bongsu/internal/alarm/ledger"
 	"github.com/bongsu-io/bongsu/internal/alarm/match"
 	"github.com/bongsu-io/bongsu/internal/alarm/objects"
 	"github.com/bongsu-io/bongsu/internal/alarm/outbox"
@@ -106,8 +107,8 @@ func (w *stateWorld) restart() {
 // failover starts the operator with an empty disk and the checkpoint.
 func (w *stateWorld) failover() {
 	w.t.Helper()
-	var c checkpoint.Checkpoint
-	must(w.t, w.pipeline.addStreams(w.t.Context(), &c))
+	c, err := w.pipeline.nextCheckpoint(w.t.Context())
+	must(w.t, err)
 	c.Fit()
 	data, err := json.Marshal(c)
 	must(w.t, err)
@@ -617,12 +618,12 @@ func TestTheStatesOfANamespaceAreLimited(t *testing.T) {
 			w.list()
 		}
 	}
-	rows, _, err := store.LastingPage(t.Context(), 0, 10_000)
+	rows, err := store.LastingPage(t.Context(), time.Time{}, time.Time{}, 0, 10_000)
 	must(t, err)
 	if len(rows) == 0 || len(rows) == 3_000 {
 		t.Errorf("%d states are stored", len(rows))
 	}
-	if ok, err := store.HasLastingSpace(t.Context(), "other", 1, 2_000, false); !ok || err != nil {
+	if space, err := store.Space(t.Context()); err != nil || !fitsState(space, tenantID{alarm.KindAlarm, "other"}, 2_000) {
 		t.Errorf("another namespace has no space: %v", err)
 	}
 	must(t, store.Close())
@@ -683,9 +684,31 @@ func TestLargeObjectsAreBilledWhenTheirStatesAreEvaluated(t *testing.T) {
 	w.stop()
 }
 
+// A tenant must use up neither what ClusterAlarms need for the tenant's objects, nor the space of
+// other namespaces.
+func TestStatesOfAlarmsLeaveSpaceForOthers(t *testing.T) {
+	space := ledger.New(0)
+	hasSpace := func(kind, namespace string) bool { return fitsState(space, tenantID{kind, namespace}, 0) }
+	fill := func(kind, namespace string) {
+		for hasSpace(kind, namespace) {
+			space.Add(ledger.States, namespace, 100)
+		}
+	}
+	fill(alarm.KindAlarm, "shop")
+	if !hasSpace(alarm.KindClusterAlarm, "shop") {
+		t.Error("states of Alarms leave no space for ClusterAlarms")
+	}
+	for i := range 20 {
+		fill(alarm.KindClusterAlarm, fmt.Sprint("tenant-", i))
+	}
+	if !hasSpace(alarm.KindAlarm, "victim") {
+		t.Error("20 namespaces leave no space for another")
+	}
+}
+
 func TestStatesOfManyNamespacesShareALimit(t *testing.T) {
 	w := newStateWorld(t)
-	st := w.pipeline.newStateStep(deployments, 1)
+	st := w.pipeline.newStateStep(deployments, 1, unlimited())
 	s := w.alarms.Index().States(deployments, "shop")[0]
 	for i := range 1_000 {
 		meter := st.meter(tenantOf(s, fmt.Sprint("namespace-", i)))

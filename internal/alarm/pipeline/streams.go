@@ -1,6 +1,8 @@
 package pipeline
 
 import (
+	"github.com/bongsu-io/bongsu/internal/alarm/progress"
+
 	"context"
 	"encoding/json"
 	"maps"
@@ -12,25 +14,14 @@ import (
 	"github.com/bongsu-io/bongsu/internal/alarm/outbox"
 )
 
-// addStreams adds the streams of changes to the checkpoint, with the changes that wait. It reads
-// the positions first: what is committed after them is read again.
-func (p *Pipeline) addStreams(ctx context.Context, c *checkpoint.Checkpoint) error {
-	streams, err := p.Outbox.Streams(ctx)
-	if err != nil {
-		return err
-	}
-	// Before what waits: a report that is not sent yet must not look sent.
-	states, err := p.Outbox.OpenLasting(ctx, maxCheckpointStates)
-	if err != nil || len(streams)+len(states) == 0 {
-		return err
-	}
-	counts, err := p.Outbox.CountChanges(ctx)
-	if err != nil {
-		return err
-	}
-	waiting, err := p.Outbox.WaitingChanges(ctx, checkpoint.Limits(counts, checkpoint.MaxWaiting))
-	if err != nil {
-		return err
+// maxCheckpointStates limits the states that are read for the checkpoint.
+const maxCheckpointStates = 2_000
+
+// addStreams adds the streams of changes to the checkpoint, with the changes that wait, and the states
+// that were reported. The stream of an alarm that is inactive can be dropped: its position is then 0.
+func addStreams(c *checkpoint.Checkpoint, streams map[string]outbox.Stream, states []outbox.Lasting, waiting map[string]progress.Waiting) {
+	if len(streams)+len(states) == 0 {
+		return
 	}
 	c.Streams = map[string]checkpoint.Stream{}
 	for name, s := range streams {
@@ -38,16 +29,6 @@ func (p *Pipeline) addStreams(ctx context.Context, c *checkpoint.Checkpoint) err
 			c.Streams[name] = newCheckpointStream(s, waiting[name])
 		}
 	}
-	addStates(c, states, waiting)
-	return nil
-}
-
-// maxCheckpointStates limits the states that are read for the checkpoint.
-const maxCheckpointStates = 2_000
-
-// addStates adds states that were reported to the streams. The stream of an alarm that is inactive can
-// be dropped: its position is then 0.
-func addStates(c *checkpoint.Checkpoint, states []outbox.Lasting, waiting map[string]map[string]outbox.Held) {
 	for i := range states {
 		l := &states[i]
 		s, ok := c.Streams[l.Stream]
@@ -72,8 +53,8 @@ func restoredStates(last map[string]checkpoint.Stream) (all []outbox.Lasting) {
 				Since: time.UnixMicro(s.Since).UTC(), Position: s.Position, Group: s.Group, Restored: true, Data: []byte(s.Data),
 			}
 			data := dataOf(&l)
-			if data.Handled.Default == 0 { // otherwise, the last leader had not reported it yet
-				data.Handled.Default = s.Position
+			if data.Handled.Position == 0 { // otherwise, the last leader had not reported it yet
+				data.Handled.Position = s.Position
 				data.Handled.Waiting = waitingReports(&l, last[name].Waiting)
 			}
 			l.Data, _ = json.Marshal(data) // texts have a JSON form
@@ -84,13 +65,13 @@ func restoredStates(last map[string]checkpoint.Stream) (all []outbox.Lasting) {
 }
 
 // waitingReports returns the part of waiting that is the report of a state.
-func waitingReports(l *outbox.Lasting, waiting map[string]map[string]uint64) map[string]outbox.Held {
-	reports := waitingKeys{}
+func waitingReports(l *outbox.Lasting, waiting progress.Waiting) progress.Waiting {
+	reports := progress.Waiting{}
 	occ := alarm.Occurrence{Event: alarm.Event{UID: stateUID(l, reasonStateBegan), Count: 1}, Position: l.Position}
 	for receiver, held := range waiting {
 		key := alarm.Key(alarm.ReceiverKey(receiver), l.Alarm, &occ)
 		if position, waits := held[key]; waits {
-			reports.add(receiver, key, position)
+			reports.Add(receiver, key, position)
 		}
 	}
 	return reports
@@ -98,17 +79,11 @@ func waitingReports(l *outbox.Lasting, waiting map[string]map[string]uint64) map
 
 // newCheckpointStream returns the progress of a stream. During a replay, it includes what the
 // replay has not reached.
-func newCheckpointStream(s outbox.Stream, waiting map[string]outbox.Held) checkpoint.Stream {
-	all := waitingKeys{}
-	maps.Copy(all, waiting)
-	for receiver, held := range s.Delivered.Waiting {
-		for key, position := range held {
-			if position > s.Position {
-				all.add(receiver, key, position)
-			}
-		}
-	}
-	c := checkpoint.Stream{Version: s.Version, Position: max(s.Position, s.Delivered.Default), Waiting: all}
+func newCheckpointStream(s outbox.Stream, waiting progress.Waiting) checkpoint.Stream {
+	all := progress.Waiting{}
+	all.AddAll(waiting)
+	all.AddAll(s.Delivered.Waiting.Select(func(_, _ string, position uint64) bool { return position > s.Position }))
+	c := checkpoint.Stream{Version: s.Version, Offsets: progress.Offsets{Position: max(s.Position, s.Delivered.Position), Waiting: all}}
 	if !s.Time.IsZero() {
 		c.Time = s.Time.Unix()
 	}
@@ -126,7 +101,9 @@ func (p *Pipeline) addStreamsTo(ctx context.Context, r *outbox.Replay, last map[
 		}
 	}
 	r.States = restoredStates(last)
-	r.DeliveredChanges, r.Streams = planStreams(last, own, r.States)
+	delivered, streams := planStreams(last, own, r.States)
+	maps.Copy(r.Delivered, delivered)
+	r.Streams = streams
 	return nil
 }
 
@@ -134,20 +111,21 @@ func (p *Pipeline) addStreamsTo(ctx context.Context, r *outbox.Replay, last map[
 // did not deliver. It returns what that leader delivered, and the new streams. Changes that this
 // outbox has consumed are either sent or pending, and not stored again.
 // The reports of states that waited are not part of the replay: their rows contain them.
-func planStreams(last map[string]checkpoint.Stream, own map[string]outbox.Stream, states []outbox.Lasting) (delivered map[string]outbox.DeliveredOffsets, streams []outbox.Stream) {
-	delivered = map[string]outbox.DeliveredOffsets{}
+func planStreams(last map[string]checkpoint.Stream, own map[string]outbox.Stream, states []outbox.Lasting) (delivered map[string]progress.Offsets, streams []outbox.Stream) {
+	delivered = map[string]progress.Offsets{}
+	reports := reportsOf(states)
 	for _, name := range slices.Sorted(maps.Keys(last)) {
 		l, mine := last[name], own[name]
 		if l.Position == 0 {
 			continue // it was dropped, and begins from now
 		}
-		delivered[name] = outbox.DeliveredOffsets{Default: l.Position, Waiting: l.Waiting}
-		handled := outbox.DeliveredOffsets{
-			Default: max(l.Position, mine.Position, mine.Delivered.Default),
-			Waiting: waitingKeys(l.Waiting).notHandledBy(outbox.State{Position: mine.Position, Delivered: mine.Delivered}),
-		}
-		handled.Waiting = withoutReports(handled.Waiting, name, states)
-		s := outbox.Stream{Name: name, Version: l.Version, Position: max(1, neededPosition(handled)), Delivered: handled}
+		delivered[name] = l.Offsets
+		handled := l.With(mine.Position, mine.Delivered)
+		handled.Waiting = handled.Waiting.Select(func(receiver, key string, _ uint64) bool {
+			_, isReport := reports[name][receiver][key]
+			return !isReport
+		})
+		s := outbox.Stream{Name: name, Version: l.Version, Position: max(1, handled.Needed()), Delivered: handled}
 		if l.Time > 0 {
 			s.Time = time.Unix(l.Time, 0).UTC()
 		}
@@ -156,23 +134,15 @@ func planStreams(last map[string]checkpoint.Stream, own map[string]outbox.Stream
 	return delivered, streams
 }
 
-// withoutReports returns the changes that wait, without the reports of states of a stream.
-func withoutReports(waiting waitingKeys, stream string, states []outbox.Lasting) waitingKeys {
+// reportsOf returns the reports of states that wait, by stream.
+func reportsOf(states []outbox.Lasting) map[string]progress.Waiting {
+	reports := map[string]progress.Waiting{}
 	for i := range states {
-		if states[i].Stream != stream {
-			continue
+		stream := states[i].Stream
+		if reports[stream] == nil {
+			reports[stream] = progress.Waiting{}
 		}
-		for receiver, held := range dataOf(&states[i]).Handled.Waiting {
-			for key := range held {
-				delete(waiting[receiver], key)
-				if len(waiting[receiver]) == 0 {
-					delete(waiting, receiver)
-				}
-			}
-		}
+		reports[stream].AddAll(dataOf(&states[i]).Handled.Waiting)
 	}
-	if len(waiting) == 0 {
-		return nil
-	}
-	return waiting
+	return reports
 }

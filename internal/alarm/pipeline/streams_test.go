@@ -1,6 +1,8 @@
 package pipeline
 
 import (
+	"github.com/bongsu-io/bongsu/internal/alarm/progress"
+
 	"context"
 	"fmt"
 	"testing"
@@ -35,7 +37,7 @@ func openOutbox(t *testing.T) *outbox.Store {
 func TestCheckpointContainsChangesThatWait(t *testing.T) {
 	store := openOutbox(t)
 	now := time.Unix(1_800_000_000, 0).UTC()
-	replaying := outbox.DeliveredOffsets{Default: 90, Waiting: map[string]outbox.Held{"ops": {"passed": 50, "ahead": 60}, "other": {"ahead": 70}}}
+	replaying := progress.Offsets{Position: 90, Waiting: progress.Waiting{"ops": {"passed": 50, "ahead": 60}, "other": {"ahead": 70}}}
 	grouped := changesOf("grouped", 40, 1)
 	grouped[0].Member = &outbox.Membership{Group: "g", Rule: group.Rule{Wait: time.Hour}, Event: group.Event{At: now}}
 	for _, batch := range []outbox.Change{
@@ -45,12 +47,12 @@ func TestCheckpointContainsChangesThatWait(t *testing.T) {
 	} {
 		must(t, store.Commit(t.Context(), batch))
 	}
-	var c checkpoint.Checkpoint
-	must(t, (&Pipeline{Config: Config{Outbox: store}}).addStreams(t.Context(), &c))
+	c, err := (&Pipeline{Config: Config{Outbox: store}}).nextCheckpoint(t.Context())
+	must(t, err)
 	want := map[string]checkpoint.Stream{
-		"pods": {Version: "v1", Position: 90, Time: now.Unix(), Waiting: map[string]map[string]uint64{
-			"grouped": {"k40": 40}, "ops": {"k45": 45, "ahead": 60}, "other": {"ahead": 70}}},
-		"nodes": {Position: 7, Waiting: map[string]map[string]uint64{}},
+		"pods": {Version: "v1", Offsets: progress.Offsets{Position: 90, Waiting: progress.Waiting{
+			"grouped": {"k40": 40}, "ops": {"k45": 45, "ahead": 60}, "other": {"ahead": 70}}}, Time: now.Unix()},
+		"nodes": {Offsets: progress.Offsets{Position: 7, Waiting: progress.Waiting{}}},
 	}
 	if diff := cmp.Diff(want, c.Streams); diff != "" {
 		t.Error(diff)
@@ -62,8 +64,8 @@ func TestWaitingChangesOfOneTenantDisplaceNoOthers(t *testing.T) {
 	store := openOutbox(t)
 	many := checkpoint.MaxWaiting + 100
 	must(t, store.Commit(t.Context(), outbox.Change{Objects: &outbox.ObjectStep{Stream: outbox.Stream{Name: "pods", Position: 1 << 20}}, Entries: append(changesOf(greedy, 10, many), changesOf(victim, 1, 3)...)}))
-	var c checkpoint.Checkpoint
-	must(t, (&Pipeline{Config: Config{Outbox: store}}).addStreams(t.Context(), &c))
+	c, err := (&Pipeline{Config: Config{Outbox: store}}).nextCheckpoint(t.Context())
+	must(t, err)
 	waiting := c.Streams["pods"].Waiting
 	if len(waiting[victim]) != 3 || len(waiting[greedy]) != checkpoint.MaxWaiting-3 {
 		t.Errorf("%d and %d changes are in the checkpoint", len(waiting[victim]), len(waiting[greedy]))
@@ -74,28 +76,28 @@ func TestWaitingChangesOfOneTenantDisplaceNoOthers(t *testing.T) {
 }
 
 func TestAStreamIsReplayedFromBeforeTheFirstChangeThatWaits(t *testing.T) {
-	waits := map[string]map[string]uint64{"ops": {"k": 30, "l": 80}}
-	last := checkpoint.Stream{Version: "v1", Position: 100, Time: 5, Waiting: waits}
-	stream := func(position uint64, handled outbox.DeliveredOffsets) outbox.Stream {
+	waits := progress.Waiting{"ops": {"k": 30, "l": 80}}
+	last := checkpoint.Stream{Version: "v1", Offsets: progress.Offsets{Position: 100, Waiting: waits}, Time: 5}
+	stream := func(position uint64, handled progress.Offsets) outbox.Stream {
 		return outbox.Stream{Name: "pods", Version: "v1", Position: position, Time: time.Unix(5, 0).UTC(), Delivered: handled}
 	}
 	for name, tc := range map[string]struct {
 		own  outbox.Stream
 		want outbox.Stream
 	}{
-		"the disk was lost": {want: stream(29, outbox.DeliveredOffsets{Default: 100, Waiting: waits})},
+		"the disk was lost": {want: stream(29, progress.Offsets{Position: 100, Waiting: waits})},
 		"an old outbox contains some": {
 			own:  outbox.Stream{Position: 40},
-			want: stream(79, outbox.DeliveredOffsets{Default: 100, Waiting: map[string]outbox.Held{"ops": {"l": 80}}}),
+			want: stream(79, progress.Offsets{Position: 100, Waiting: progress.Waiting{"ops": {"l": 80}}}),
 		},
-		"an outbox is further": {own: outbox.Stream{Position: 120}, want: stream(120, outbox.DeliveredOffsets{Default: 120})},
+		"an outbox is further": {own: outbox.Stream{Position: 120}, want: stream(120, progress.Offsets{Position: 120})},
 		"an interrupted replay": {
-			own:  stream(29, outbox.DeliveredOffsets{Default: 100, Waiting: waits}),
-			want: stream(29, outbox.DeliveredOffsets{Default: 100, Waiting: waits}),
+			own:  stream(29, progress.Offsets{Position: 100, Waiting: waits}),
+			want: stream(29, progress.Offsets{Position: 100, Waiting: waits}),
 		},
 		"an interrupted replay that passed one": {
-			own:  stream(50, outbox.DeliveredOffsets{Default: 120, Waiting: waits}),
-			want: stream(79, outbox.DeliveredOffsets{Default: 120, Waiting: map[string]outbox.Held{"ops": {"l": 80}}}),
+			own:  stream(50, progress.Offsets{Position: 120, Waiting: waits}),
+			want: stream(79, progress.Offsets{Position: 120, Waiting: progress.Waiting{"ops": {"l": 80}}}),
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -103,13 +105,13 @@ func TestAStreamIsReplayedFromBeforeTheFirstChangeThatWaits(t *testing.T) {
 			if diff := cmp.Diff([]outbox.Stream{tc.want}, streams); diff != "" {
 				t.Error(diff)
 			}
-			want := map[string]outbox.DeliveredOffsets{"pods": {Default: 100, Waiting: waits}}
+			want := map[string]progress.Offsets{"pods": {Position: 100, Waiting: waits}}
 			if diff := cmp.Diff(want, delivered); diff != "" {
 				t.Errorf("delivered: %s", diff)
 			}
 		})
 	}
-	if _, streams := planStreams(map[string]checkpoint.Stream{"pods": {Position: 1, Waiting: map[string]map[string]uint64{"r": {"k": 1}}}}, nil, nil); streams[0].Position != 1 {
+	if _, streams := planStreams(map[string]checkpoint.Stream{"pods": {Offsets: progress.Offsets{Position: 1, Waiting: progress.Waiting{"r": {"k": 1}}}}}, nil, nil); streams[0].Position != 1 {
 		t.Errorf("a replay begins at %d: 0 would be now", streams[0].Position)
 	}
 	if _, streams := planStreams(map[string]checkpoint.Stream{"pods": {States: []checkpoint.State{{UID: "u"}}}}, nil, nil); len(streams) > 0 {
@@ -123,16 +125,16 @@ func TestAnOldOutboxContinuesTheStreamsOfTheCheckpoint(t *testing.T) {
 	for name, tc := range map[string]struct {
 		history   string
 		position  uint64
-		delivered outbox.DeliveredOffsets
+		delivered progress.Offsets
 	}{
-		"same history":    {"h", 9, outbox.DeliveredOffsets{}},
-		"another history": {"other", 5, outbox.DeliveredOffsets{Default: 6, Waiting: map[string]outbox.Held{"ops": {"k6": 6}}}},
+		"same history":    {"h", 9, progress.Offsets{}},
+		"another history": {"other", 5, progress.Offsets{Position: 6, Waiting: progress.Waiting{"ops": {"k6": 6}}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			store := openOutbox(t)
 			must(t, store.Replay(t.Context(), outbox.Replay{History: "h", Position: 1}))
 			must(t, store.Commit(t.Context(), outbox.Change{Objects: &outbox.ObjectStep{Stream: outbox.Stream{Name: "pods", Position: 9, Complete: true}, Put: []outbox.Baseline{{UID: "web", Namespace: "shop"}}}, Entries: changesOf("ops", 5, 3)}))
-			last := map[string]checkpoint.Stream{"pods": {Position: 6, Waiting: map[string]map[string]uint64{"ops": {"k6": 6}}}}
+			last := map[string]checkpoint.Stream{"pods": {Offsets: progress.Offsets{Position: 6, Waiting: progress.Waiting{"ops": {"k6": 6}}}}}
 			p := &Pipeline{Config: Config{Outbox: store}}
 			for range 2 {
 				must(t, p.replayStreams(t.Context(), tc.history, last))
@@ -146,9 +148,10 @@ func TestAnOldOutboxContinuesTheStreamsOfTheCheckpoint(t *testing.T) {
 			for b, err := range store.Baselines(t.Context(), "pods") {
 				t.Errorf("a baseline remains: %v, %v", b, err)
 			}
-			waiting, err := store.WaitingChanges(t.Context(), nil)
+			waiting, err := store.WaitingKeys(t.Context(), nil, nil)
 			must(t, err)
-			if diff := cmp.Diff(map[string]map[string]outbox.Held{"pods": {"ops": {"k6": 6, "k7": 7}}}, waiting); diff != "" {
+			delete(waiting, "")
+			if diff := cmp.Diff(map[string]progress.Waiting{"pods": {"ops": {"k6": 6, "k7": 7}}}, waiting); diff != "" {
 				t.Errorf("what waits: %s", diff)
 			}
 		})
@@ -157,7 +160,7 @@ func TestAnOldOutboxContinuesTheStreamsOfTheCheckpoint(t *testing.T) {
 
 // replayStreams is the part of a takeover that is about changes.
 func (p *Pipeline) replayStreams(ctx context.Context, history string, last map[string]checkpoint.Stream) error {
-	r := outbox.Replay{History: history}
+	r := outbox.Replay{History: history, Delivered: map[string]progress.Offsets{}}
 	if err := p.addStreamsTo(ctx, &r, last); err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/bongsu-io/bongsu/internal/alarm"
+	"github.com/bongsu-io/bongsu/internal/alarm/ledger"
 	"github.com/bongsu-io/bongsu/internal/alarm/match"
 	"github.com/bongsu-io/bongsu/internal/alarm/outbox"
 	"github.com/bongsu-io/bongsu/internal/kube"
@@ -34,8 +35,8 @@ type thresholdWindow struct {
 	stored bool
 }
 
-func (m *matcher) newSuppressor(store *outbox.Store) *suppressor {
-	return &suppressor{outbox: store, windows: map[string]*thresholdWindow{}, groups: newGroupLimiter(store), matcher: m}
+func (m *matcher) newSuppressor(store *outbox.Store, space *ledger.Ledger) *suppressor {
+	return &suppressor{outbox: store, windows: map[string]*thresholdWindow{}, groups: newGroupLimiter(store, space), matcher: m}
 }
 
 // mark sets the suppression of the evaluations that matched.

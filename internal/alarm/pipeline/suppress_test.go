@@ -1,6 +1,8 @@
 package pipeline
 
 import (
+	"github.com/bongsu-io/bongsu/internal/alarm/progress"
+
 	"context"
 	"fmt"
 	"testing"
@@ -25,7 +27,7 @@ type scene struct {
 	dir     string
 	spec    v1alpha1.AlarmSpec
 	clock   *clocktesting.FakeClock
-	handled outbox.DeliveredOffsets
+	handled progress.Offsets
 	// created is when the alarm was created, zero if that does not matter.
 	created time.Time
 	// object is the name of the object that the next Events regard.
@@ -66,9 +68,9 @@ func (s *scene) happens(n int64, offset time.Duration) int64 {
 	store, err := outbox.Open(ctx, s.dir, outbox.WithClock(s.clock))
 	must(s.t, err)
 	defer func() { must(s.t, store.Close()) }()
-	if s.handled.Default > 0 {
+	if s.handled.Position > 0 {
 		must(s.t, store.Replay(ctx, outbox.Replay{Position: s.position, Handled: s.handled}))
-		s.handled = outbox.DeliveredOffsets{}
+		s.handled = progress.Offsets{}
 	}
 	compiler, err := match.NewCompiler()
 	must(s.t, err)
@@ -223,7 +225,7 @@ func TestAnAlarmMatchesIfTheClockOfTheOperatorIsSlow(t *testing.T) {
 
 func TestReplayedOccurrencesAreNeitherCountedNorSentAgain(t *testing.T) {
 	s := newScene(t, fiveInAMinute)
-	s.handled = outbox.DeliveredOffsets{Default: 102} // the first two were handled before
+	s.handled = progress.Offsets{Position: 102} // the first two were handled before
 	sent := []int64{s.happens(2, 0), s.happens(7, 0), s.happens(1, 0)}
 	s.check(sent, []int64{0, 0, 1}, 1, map[Suppression]int64{})
 }

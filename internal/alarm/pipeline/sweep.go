@@ -1,6 +1,8 @@
 package pipeline
 
 import (
+	"github.com/bongsu-io/bongsu/internal/alarm/progress"
+
 	"context"
 	"errors"
 	"maps"
@@ -227,15 +229,15 @@ func (p *Pipeline) alarmsOf(tenant tenantID) []*match.Alarm {
 // retryFull adds the tenants that had no space, if there is some now.
 func (p *Pipeline) retryFull(ctx context.Context, stream string, full map[tenantID]bool) error {
 	now, passes, still := p.Clock.Now(), map[tenantID]pass{}, map[tenantID]bool{}
+	space, err := p.Outbox.Space(ctx)
+	if err != nil {
+		p.states.addUnknown(stream, full, false)
+		return err
+	}
 	for tenant := range full {
-		ok, err := p.Outbox.HasLastingSpace(ctx, tenant.namespace, 1, 2*groupBytes, tenant.kind == alarm.KindClusterAlarm)
-		switch {
-		case err != nil:
-			p.states.addUnknown(stream, full, false)
-			return err
-		case ok:
+		if fitsState(space, tenant, 2*groupBytes) {
 			passes[tenant] = pass{states: allStates, since: now}
-		default:
+		} else {
 			still[tenant] = true
 		}
 	}
@@ -357,14 +359,14 @@ func (st *stateStep) orphaned(ctx context.Context, row *outbox.Lasting) error {
 // eachLasting calls do with all states that hold, in pages.
 func (p *Pipeline) eachLasting(ctx context.Context, do func(rows []outbox.Lasting) error) error {
 	for after := int64(0); ctx.Err() == nil; {
-		rows, last, err := p.Outbox.LastingPage(ctx, after, sweepPage)
+		rows, err := p.Outbox.LastingPage(ctx, time.Time{}, time.Time{}, after, sweepPage)
 		if err != nil || len(rows) == 0 {
 			return err
 		}
 		if err := do(rows); err != nil {
 			return err
 		}
-		after = last
+		after = rows[len(rows)-1].ID
 	}
 	return ctx.Err()
 }
@@ -375,7 +377,7 @@ func (p *Pipeline) sweepDue(ctx context.Context, streams map[string]outbox.Strea
 	type object struct{ stream, uid string }
 	done, over := map[object]bool{}, map[tenantID]place{}
 	for after := int64(0); ctx.Err() == nil; {
-		rows, last, err := p.Outbox.DueLasting(ctx, since, now, after, sweepPage)
+		rows, err := p.Outbox.LastingPage(ctx, since, now, after, sweepPage)
 		if err != nil || len(rows) == 0 {
 			return len(over) > 0, err
 		}
@@ -390,7 +392,7 @@ func (p *Pipeline) sweepDue(ctx context.Context, streams map[string]outbox.Strea
 				return false, err
 			}
 		}
-		after = last
+		after = rows[len(rows)-1].ID
 	}
 	return false, ctx.Err()
 }
@@ -425,14 +427,18 @@ func (p *Pipeline) stateStep(ctx context.Context, stream *outbox.Stream, evaluat
 		return err
 	}
 	defer done()
-	st := p.newStateStep(stream.Name, stream.Position)
+	space, err := p.Outbox.Space(ctx)
+	if err != nil {
+		return err
+	}
+	st := p.newStateStep(stream.Name, stream.Position, space)
 	if err := evaluate(st); err != nil {
 		return err
 	}
 	if st.undecided {
 		return errUndecided
 	}
-	d := p.matcher.newDecision(p.Outbox, outbox.DeliveredOffsets{}, st.evaluations)
+	d := p.matcher.newDecision(p.Outbox, space, progress.Offsets{}, st.evaluations)
 	st.charge()
 	if st.empty() {
 		st.finish()

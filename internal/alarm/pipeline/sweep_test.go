@@ -66,7 +66,7 @@ func (w *stateWorld) setCostly(expression string, n int, phase string) {
 // rows returns how many states are stored.
 func (w *stateWorld) rows() int {
 	w.t.Helper()
-	rows, _, err := w.store.LastingPage(w.t.Context(), 0, 100_000)
+	rows, err := w.store.LastingPage(w.t.Context(), time.Time{}, time.Time{}, 0, 100_000)
 	must(w.t, err)
 	return len(rows)
 }

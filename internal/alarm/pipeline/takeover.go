@@ -1,18 +1,18 @@
 package pipeline
 
 import (
+	"github.com/bongsu-io/bongsu/internal/alarm/progress"
+
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"math"
 	"time"
 
 	"github.com/google/uuid"
 	"k8s.io/apimachinery/pkg/util/wait"
 
-	"github.com/bongsu-io/bongsu/internal/alarm"
 	"github.com/bongsu-io/bongsu/internal/alarm/checkpoint"
 	"github.com/bongsu-io/bongsu/internal/alarm/outbox"
 	"github.com/bongsu-io/bongsu/internal/alarm/source"
@@ -84,7 +84,7 @@ func (p *Pipeline) takeOver(ctx context.Context) (source.Start, error) {
 	state := p.Outbox.State()
 	p.Log.Info("delivery taken over", "position", state.Position, "trustedOutbox", plan.trusted)
 	start := startOf(state, last)
-	start.Counts = p.eventCounts(ctx)
+	start.Counts = p.Outbox.EventCounts(ctx)
 	return start, nil
 }
 
@@ -98,26 +98,11 @@ func startOf(state outbox.State, last checkpoint.Checkpoint) source.Start {
 	if start.Time.IsZero() {
 		start.Time = last.TimeOf(state.Position)
 	}
-	if until := state.Delivered.Default; until > state.Position {
+	if until := state.Delivered.Position; until > state.Position {
 		start.Until, start.UntilTime = until, last.TimeOf(until)
-		start.Needed = neededPosition(state.Delivered)
+		start.Needed = state.Delivered.Needed()
 	}
 	return start
-}
-
-// neededPosition returns the position after which a replay can find occurrences that must
-// be sent.
-func neededPosition(handled outbox.DeliveredOffsets) uint64 {
-	needed := handled.Default
-	for _, position := range handled.Receivers {
-		needed = min(needed, position)
-	}
-	for _, held := range handled.Waiting {
-		for _, position := range held {
-			needed = min(needed, position-1)
-		}
-	}
-	return needed
 }
 
 func (p *Pipeline) prepareOutbox(ctx context.Context, plan takeoverPlan) error {
@@ -129,7 +114,8 @@ func (p *Pipeline) prepareOutbox(ctx context.Context, plan takeoverPlan) error {
 			return err
 		}
 	}
-	replay := outbox.Replay{History: plan.history, Position: plan.position, Delivered: plan.delivered, Handled: plan.handled}
+	replay := outbox.Replay{History: plan.history, Position: plan.position, Handled: plan.handled}
+	replay.Delivered = map[string]progress.Offsets{"": plan.delivered}
 	if err := p.addStreamsTo(ctx, &replay, plan.streams); err != nil {
 		return fmt.Errorf("prepare the streams of changes: %w", err)
 	}
@@ -164,22 +150,6 @@ func (p *Pipeline) beginTerm(ctx context.Context) error {
 	return p.Outbox.Confirm(ctx)
 }
 
-// eventCounts reads the stored counts of Events, for the source.
-func (p *Pipeline) eventCounts(ctx context.Context) iter.Seq2[alarm.EventCount, error] {
-	return func(yield func(alarm.EventCount, error) bool) {
-		errStop := errors.New("stop")
-		err := p.Outbox.EachCount(ctx, func(c alarm.EventCount) error {
-			if !yield(c, nil) {
-				return errStop
-			}
-			return nil
-		})
-		if err != nil && !errors.Is(err, errStop) {
-			yield(alarm.EventCount{}, err)
-		}
-	}
-}
-
 // resetReason is reported if the stored position belongs to another cluster.
 const resetReason = "the stored position belongs to another cluster: alarms continue from now"
 
@@ -196,10 +166,10 @@ type takeoverPlan struct {
 	reset string
 	// delivered are the positions up to which the last leader delivered, for each receiver.
 	// Pending messages at or below them are dropped.
-	delivered outbox.DeliveredOffsets
+	delivered progress.Offsets
 	// handled is like delivered. If this outbox has consumed the source further, that
 	// position is used. Occurrences at or below are not stored again.
-	handled outbox.DeliveredOffsets
+	handled progress.Offsets
 	// position is where the source starts, in this history; 0 means from now.
 	position uint64
 	history  string
@@ -238,7 +208,7 @@ func ownsTerm(state outbox.State, last checkpoint.Checkpoint) bool {
 // isRestored reports whether this outbox is an older copy of that of the last leader, for example a
 // snapshot of the disk. Otherwise the checkpoint is never ahead of it.
 func isRestored(state outbox.State, last checkpoint.Checkpoint) bool {
-	return state.History == last.History && last.Position > max(state.Position, state.Delivered.Default)
+	return state.History == last.History && last.Position > max(state.Position, state.Delivered.Position)
 }
 
 // planReplay plans a replay from the lowest position of a receiver. It starts earlier by
@@ -246,38 +216,16 @@ func isRestored(state outbox.State, last checkpoint.Checkpoint) bool {
 // Occurrences that this outbox has consumed are either sent or pending, and not stored
 // again.
 func planReplay(last checkpoint.Checkpoint, state outbox.State, window time.Duration) takeoverPlan {
-	consumed := consumedPosition(state)
 	plan := takeoverPlan{
-		history:   last.History,
-		delivered: outbox.DeliveredOffsets{Default: last.Position, Receivers: last.Behind, Waiting: last.Waiting, Reset: last.History != ""},
-		handled:   outbox.DeliveredOffsets{Default: max(last.Position, consumed), Waiting: waitingKeys(last.Waiting).notHandledBy(state)},
-		streams:   last.Streams,
+		history: last.History, delivered: last.Offsets, streams: last.Streams,
+		handled: last.With(state.Position, state.Delivered),
 	}
-	for receiver, delivered := range last.Behind {
-		handled := max(delivered, consumed)
-		if handled == plan.handled.Default {
-			continue
-		}
-		if plan.handled.Receivers == nil {
-			plan.handled.Receivers = map[string]uint64{}
-		}
-		plan.handled.Receivers[receiver] = handled
-	}
-	plan.position = last.Before(neededPosition(plan.handled), window)
+	plan.delivered.Reset = last.History != ""
+	plan.position = last.Before(plan.handled.Needed(), window)
 	if last.Position > 0 {
 		// After a restore of etcd, a receiver can have nothing at all. Position 0 would mean
 		// from now.
 		plan.position = max(plan.position, 1)
 	}
 	return plan
-}
-
-// consumedPosition returns the position up to which the outbox contains everything. If an
-// earlier replay was interrupted, it is where that replay would have ended.
-func consumedPosition(state outbox.State) uint64 {
-	lowest := state.Delivered.Default
-	for _, position := range state.Delivered.Receivers {
-		lowest = min(lowest, position)
-	}
-	return max(state.Position, lowest)
 }

@@ -1,6 +1,8 @@
 package pipeline
 
 import (
+	"github.com/bongsu-io/bongsu/internal/alarm/progress"
+
 	"context"
 	"errors"
 	"fmt"
@@ -58,9 +60,9 @@ func TestADamagedCheckpointIsReportedUnlessTheOutboxReplacesIt(t *testing.T) {
 func TestTakeoverTrustsOnlyTheOutboxOfTheLastLeader(t *testing.T) {
 	const here, elsewhere = "here", "elsewhere"
 	behind := map[string]uint64{"slow": 40}
-	waits := map[string]map[string]uint64{"grouped": {"k": 30, "l": 80}}
-	only := func(key string) map[string]map[string]uint64 {
-		return map[string]map[string]uint64{"grouped": {key: waits["grouped"][key]}}
+	waits := progress.Waiting{"grouped": {"k": 30, "l": 80}}
+	only := func(key string) progress.Waiting {
+		return progress.Waiting{"grouped": {key: waits["grouped"][key]}}
 	}
 	for name, tc := range map[string]struct {
 		outbox outbox.State
@@ -74,12 +76,12 @@ func TestTakeoverTrustsOnlyTheOutboxOfTheLastLeader(t *testing.T) {
 		},
 		"a restart of the leader": {
 			outbox: outbox.State{ClusterUID: here, Epoch: "a", Position: 120},
-			last:   checkpoint.Checkpoint{ClusterUID: here, Epoch: "a", Position: 100}, found: true,
+			last:   checkpoint.Checkpoint{ClusterUID: here, Epoch: "a", Offsets: progress.Offsets{Position: 100}}, found: true,
 			want: takeoverPlan{trusted: true, position: 120},
 		},
 		"a crash between the checkpoint and the confirmation": {
 			outbox: outbox.State{ClusterUID: here, Epoch: "a", NextEpoch: "b", Position: 120},
-			last:   checkpoint.Checkpoint{ClusterUID: here, Epoch: "b", Position: 100}, found: true,
+			last:   checkpoint.Checkpoint{ClusterUID: here, Epoch: "b", Offsets: progress.Offsets{Position: 100}}, found: true,
 			want: takeoverPlan{trusted: true, position: 120},
 		},
 		"the checkpoint was deleted": {
@@ -88,125 +90,125 @@ func TestTakeoverTrustsOnlyTheOutboxOfTheLastLeader(t *testing.T) {
 		},
 		"an older copy of the disk was restored": {
 			outbox: outbox.State{ClusterUID: here, Epoch: "a", Position: 50},
-			last:   checkpoint.Checkpoint{ClusterUID: here, Epoch: "a", Position: 100, Behind: behind}, found: true,
+			last:   checkpoint.Checkpoint{ClusterUID: here, Epoch: "a", Offsets: progress.Offsets{Position: 100, Behind: behind}}, found: true,
 			want: takeoverPlan{
-				position: 50, delivered: outbox.DeliveredOffsets{Default: 100, Receivers: behind},
-				handled: outbox.DeliveredOffsets{Default: 100, Receivers: map[string]uint64{"slow": 50}},
+				position: 50, delivered: progress.Offsets{Position: 100, Behind: behind},
+				handled: progress.Offsets{Position: 100, Behind: map[string]uint64{"slow": 50}},
 			},
 		},
 		"a restart of the leader during a replay": {
-			outbox: outbox.State{ClusterUID: here, Epoch: "a", Position: 50, Delivered: outbox.DeliveredOffsets{Default: 100}},
-			last:   checkpoint.Checkpoint{ClusterUID: here, Epoch: "a", Position: 100}, found: true,
+			outbox: outbox.State{ClusterUID: here, Epoch: "a", Position: 50, Delivered: progress.Offsets{Position: 100}},
+			last:   checkpoint.Checkpoint{ClusterUID: here, Epoch: "a", Offsets: progress.Offsets{Position: 100}}, found: true,
 			want: takeoverPlan{trusted: true, position: 50},
 		},
 		"a restart of the leader after a restore of etcd": {
 			outbox: outbox.State{ClusterUID: here, Epoch: "a", History: "restored", Position: 50},
-			last:   checkpoint.Checkpoint{ClusterUID: here, Epoch: "a", Position: 100}, found: true,
+			last:   checkpoint.Checkpoint{ClusterUID: here, Epoch: "a", Offsets: progress.Offsets{Position: 100}}, found: true,
 			want: takeoverPlan{trusted: true, history: "restored", position: 50},
 		},
 		"the disk was lost": {
-			last: checkpoint.Checkpoint{ClusterUID: here, Epoch: "a", Position: 100, Behind: behind}, found: true,
+			last: checkpoint.Checkpoint{ClusterUID: here, Epoch: "a", Offsets: progress.Offsets{Position: 100, Behind: behind}}, found: true,
 			want: takeoverPlan{
-				position: 40, delivered: outbox.DeliveredOffsets{Default: 100, Receivers: behind},
-				handled: outbox.DeliveredOffsets{Default: 100, Receivers: behind},
+				position: 40, delivered: progress.Offsets{Position: 100, Behind: behind},
+				handled: progress.Offsets{Position: 100, Behind: behind},
 			},
 		},
 		"the disk was lost while a message waited that is older than a restore of etcd": {
-			last: checkpoint.Checkpoint{ClusterUID: here, Epoch: "a", Position: 100, Behind: map[string]uint64{"slow": 0}}, found: true,
+			last: checkpoint.Checkpoint{ClusterUID: here, Epoch: "a", Offsets: progress.Offsets{Position: 100, Behind: map[string]uint64{"slow": 0}}}, found: true,
 			want: takeoverPlan{
-				position: 1, delivered: outbox.DeliveredOffsets{Default: 100, Receivers: map[string]uint64{"slow": 0}},
-				handled: outbox.DeliveredOffsets{Default: 100, Receivers: map[string]uint64{"slow": 0}},
+				position: 1, delivered: progress.Offsets{Position: 100, Behind: map[string]uint64{"slow": 0}},
+				handled: progress.Offsets{Position: 100, Behind: map[string]uint64{"slow": 0}},
 			},
 		},
 		"another replica led since": {
 			outbox: outbox.State{ClusterUID: here, Epoch: "a", Position: 50},
-			last:   checkpoint.Checkpoint{ClusterUID: here, Epoch: "b", Position: 100, Behind: behind}, found: true,
+			last:   checkpoint.Checkpoint{ClusterUID: here, Epoch: "b", Offsets: progress.Offsets{Position: 100, Behind: behind}}, found: true,
 			want: takeoverPlan{
-				position: 50, delivered: outbox.DeliveredOffsets{Default: 100, Receivers: behind},
-				handled: outbox.DeliveredOffsets{Default: 100, Receivers: map[string]uint64{"slow": 50}},
+				position: 50, delivered: progress.Offsets{Position: 100, Behind: behind},
+				handled: progress.Offsets{Position: 100, Behind: map[string]uint64{"slow": 50}},
 			},
 		},
 		"another replica led, but not as far": {
 			outbox: outbox.State{ClusterUID: here, Epoch: "a", Position: 120},
-			last:   checkpoint.Checkpoint{ClusterUID: here, Epoch: "b", Position: 100, Behind: behind}, found: true,
+			last:   checkpoint.Checkpoint{ClusterUID: here, Epoch: "b", Offsets: progress.Offsets{Position: 100, Behind: behind}}, found: true,
 			want: takeoverPlan{
-				position: 120, delivered: outbox.DeliveredOffsets{Default: 100, Receivers: behind},
-				handled: outbox.DeliveredOffsets{Default: 120},
+				position: 120, delivered: progress.Offsets{Position: 100, Behind: behind},
+				handled: progress.Offsets{Position: 120},
 			},
 		},
 		"another replica led after a restore of etcd": {
 			outbox: outbox.State{ClusterUID: here, Epoch: "a", Position: 5000},
-			last:   checkpoint.Checkpoint{ClusterUID: here, Epoch: "b", History: "restored", Position: 100}, found: true,
+			last:   checkpoint.Checkpoint{ClusterUID: here, Epoch: "b", History: "restored", Offsets: progress.Offsets{Position: 100}}, found: true,
 			want: takeoverPlan{
-				position: 100, history: "restored", delivered: outbox.DeliveredOffsets{Default: 100, Reset: true},
-				handled: outbox.DeliveredOffsets{Default: 100},
+				position: 100, history: "restored", delivered: progress.Offsets{Position: 100, Reset: true},
+				handled: progress.Offsets{Position: 100},
 			},
 		},
 		"a threshold has a window": {
-			last: checkpoint.Checkpoint{ClusterUID: here, Epoch: "a", Position: 100, Behind: behind, PositionHistory: []checkpoint.TimedPosition{
+			last: checkpoint.Checkpoint{ClusterUID: here, Epoch: "a", Offsets: progress.Offsets{Position: 100, Behind: behind}, PositionHistory: []checkpoint.TimedPosition{
 				{Position: 5, Time: 100}, {Position: 12, Time: 200}, {Position: 39, Time: 300}, {Position: 90, Time: 400},
 			}},
 			found: true, window: 99 * time.Second,
 			want: takeoverPlan{
-				position: 12, delivered: outbox.DeliveredOffsets{Default: 100, Receivers: behind},
-				handled: outbox.DeliveredOffsets{Default: 100, Receivers: behind},
+				position: 12, delivered: progress.Offsets{Position: 100, Behind: behind},
+				handled: progress.Offsets{Position: 100, Behind: behind},
 			},
 		},
 		"a replay was interrupted": {
-			outbox: outbox.State{ClusterUID: here, Epoch: "a", Position: 50, Delivered: outbox.DeliveredOffsets{Default: 120, Receivers: map[string]uint64{"slow": 110}}},
-			last:   checkpoint.Checkpoint{ClusterUID: here, Epoch: "b", Position: 100, Behind: behind}, found: true,
+			outbox: outbox.State{ClusterUID: here, Epoch: "a", Position: 50, Delivered: progress.Offsets{Position: 120, Behind: map[string]uint64{"slow": 110}}},
+			last:   checkpoint.Checkpoint{ClusterUID: here, Epoch: "b", Offsets: progress.Offsets{Position: 100, Behind: behind}}, found: true,
 			want: takeoverPlan{
-				position: 110, delivered: outbox.DeliveredOffsets{Default: 100, Receivers: behind},
-				handled: outbox.DeliveredOffsets{Default: 110},
+				position: 110, delivered: progress.Offsets{Position: 100, Behind: behind},
+				handled: progress.Offsets{Position: 110},
 			},
 		},
 		"the disk was lost, with occurrences in groups": {
-			last: checkpoint.Checkpoint{ClusterUID: here, Epoch: "a", Position: 100, Waiting: waits}, found: true,
+			last: checkpoint.Checkpoint{ClusterUID: here, Epoch: "a", Offsets: progress.Offsets{Position: 100, Waiting: waits}}, found: true,
 			want: takeoverPlan{
-				position: 29, delivered: outbox.DeliveredOffsets{Default: 100, Waiting: waits},
-				handled: outbox.DeliveredOffsets{Default: 100, Waiting: waits},
+				position: 29, delivered: progress.Offsets{Position: 100, Waiting: waits},
+				handled: progress.Offsets{Position: 100, Waiting: waits},
 			},
 		},
 		"this outbox holds or has sent the occurrences in groups": {
 			outbox: outbox.State{ClusterUID: here, Epoch: "a", Position: 50},
-			last:   checkpoint.Checkpoint{ClusterUID: here, Epoch: "b", Position: 100, Waiting: waits}, found: true,
+			last:   checkpoint.Checkpoint{ClusterUID: here, Epoch: "b", Offsets: progress.Offsets{Position: 100, Waiting: waits}}, found: true,
 			want: takeoverPlan{
-				position: 79, delivered: outbox.DeliveredOffsets{Default: 100, Waiting: waits},
-				handled: outbox.DeliveredOffsets{Default: 100, Waiting: only("l")},
+				position: 79, delivered: progress.Offsets{Position: 100, Waiting: waits},
+				handled: progress.Offsets{Position: 100, Waiting: only("l")},
 			},
 		},
 		"a replay was interrupted before the occurrences in groups": {
-			outbox: outbox.State{ClusterUID: here, Epoch: "a", Position: 20, Delivered: outbox.DeliveredOffsets{Default: 120, Waiting: only("k")}},
-			last:   checkpoint.Checkpoint{ClusterUID: here, Epoch: "b", Position: 100, Waiting: waits}, found: true,
+			outbox: outbox.State{ClusterUID: here, Epoch: "a", Position: 20, Delivered: progress.Offsets{Position: 120, Waiting: only("k")}},
+			last:   checkpoint.Checkpoint{ClusterUID: here, Epoch: "b", Offsets: progress.Offsets{Position: 100, Waiting: waits}}, found: true,
 			want: takeoverPlan{
-				position: 29, delivered: outbox.DeliveredOffsets{Default: 100, Waiting: waits},
-				handled: outbox.DeliveredOffsets{Default: 120, Waiting: only("k")},
+				position: 29, delivered: progress.Offsets{Position: 100, Waiting: waits},
+				handled: progress.Offsets{Position: 120, Waiting: only("k")},
 			},
 		},
 		"the occurrences in groups are of another history": {
 			outbox: outbox.State{ClusterUID: here, Epoch: "a", Position: 5000},
-			last:   checkpoint.Checkpoint{ClusterUID: here, Epoch: "b", History: "restored", Position: 100, Waiting: waits}, found: true,
+			last:   checkpoint.Checkpoint{ClusterUID: here, Epoch: "b", History: "restored", Offsets: progress.Offsets{Position: 100, Waiting: waits}}, found: true,
 			want: takeoverPlan{
-				position: 29, history: "restored", delivered: outbox.DeliveredOffsets{Default: 100, Waiting: waits, Reset: true},
-				handled: outbox.DeliveredOffsets{Default: 100, Waiting: waits},
+				position: 29, history: "restored", delivered: progress.Offsets{Position: 100, Waiting: waits, Reset: true},
+				handled: progress.Offsets{Position: 100, Waiting: waits},
 			},
 		},
 		"an empty epoch matches nothing": {
 			outbox: outbox.State{ClusterUID: here, Position: 50},
-			last:   checkpoint.Checkpoint{ClusterUID: here, Position: 100}, found: true,
-			want: takeoverPlan{position: 100, delivered: outbox.DeliveredOffsets{Default: 100}, handled: outbox.DeliveredOffsets{Default: 100}},
+			last:   checkpoint.Checkpoint{ClusterUID: here, Offsets: progress.Offsets{Position: 100}}, found: true,
+			want: takeoverPlan{position: 100, delivered: progress.Offsets{Position: 100}, handled: progress.Offsets{Position: 100}},
 		},
 		"the outbox is of another cluster": {
 			outbox: outbox.State{ClusterUID: elsewhere, Epoch: "a", Position: 50},
 			want:   takeoverPlan{reset: resetReason},
 		},
 		"the checkpoint is of another cluster": {
-			last: checkpoint.Checkpoint{ClusterUID: elsewhere, Epoch: "a", Position: 50}, found: true,
+			last: checkpoint.Checkpoint{ClusterUID: elsewhere, Epoch: "a", Offsets: progress.Offsets{Position: 50}}, found: true,
 			want: takeoverPlan{reset: resetReason},
 		},
 		"only the checkpoint is of another cluster": {
 			outbox: outbox.State{ClusterUID: here, Epoch: "a", Position: 50},
-			last:   checkpoint.Checkpoint{ClusterUID: elsewhere, Epoch: "z", Position: 900}, found: true,
+			last:   checkpoint.Checkpoint{ClusterUID: elsewhere, Epoch: "z", Offsets: progress.Offsets{Position: 900}}, found: true,
 			want: takeoverPlan{trusted: true, position: 50},
 		},
 	} {
@@ -223,12 +225,12 @@ func TestTakeoverTrustsOnlyTheOutboxOfTheLastLeader(t *testing.T) {
 func TestATakeoverStartsWithTheTimesOfItsPositions(t *testing.T) {
 	at := func(second int64) time.Time { return time.Unix(second, 0).UTC() }
 	last := checkpoint.Checkpoint{
-		ClusterUID: "here", Epoch: "other", Position: 100, Time: 400,
+		ClusterUID: "here", Epoch: "other", Offsets: progress.Offsets{Position: 100}, Time: 400,
 		PositionHistory: []checkpoint.TimedPosition{{Position: 12, Time: 200}, {Position: 39, Time: 300}},
 	}
 	behind := last
 	behind.Behind = map[string]uint64{"slow": 40}
-	longer := outbox.DeliveredOffsets{Default: 100, Receivers: map[string]uint64{"slow": 80}, Waiting: map[string]outbox.Held{"chat": {"key": 60}}}
+	longer := progress.Offsets{Position: 100, Behind: map[string]uint64{"slow": 80}, Waiting: progress.Waiting{"chat": {"key": 60}}}
 	for name, tc := range map[string]struct {
 		own  outbox.State
 		last checkpoint.Checkpoint
@@ -239,7 +241,7 @@ func TestATakeoverStartsWithTheTimesOfItsPositions(t *testing.T) {
 		"an old disk":       {outbox.State{Epoch: "a", Position: 50, Time: at(310)}, behind, source.Start{Position: 50, Time: at(310), Needed: 50, Until: 100, UntilTime: at(400)}},
 		"the same disk":     {outbox.State{Epoch: "other", Position: 120, Time: at(450), CountsKnown: true}, behind, source.Start{Position: 120, Time: at(450), CountsKnown: true}},
 		"a longer replay":   {outbox.State{Epoch: "other", Position: 40, Delivered: longer}, last, source.Start{Position: 40, Time: at(300), Needed: 59, Until: 100, UntilTime: at(400)}},
-		"an unfinished one": {outbox.State{Epoch: "other", Position: 40, Delivered: outbox.DeliveredOffsets{Default: 100}}, last, source.Start{Position: 40, Time: at(300), Needed: 100, Until: 100, UntilTime: at(400)}},
+		"an unfinished one": {outbox.State{Epoch: "other", Position: 40, Delivered: progress.Offsets{Position: 100}}, last, source.Start{Position: 40, Time: at(300), Needed: 100, Until: 100, UntilTime: at(400)}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			state := tc.own
@@ -265,8 +267,8 @@ func TestTheCheckpointHasTheTimeOfItsPosition(t *testing.T) {
 	}{
 		"no Event yet":       {outbox.State{Position: 1}, 0},
 		"the source is at":   {outbox.State{Position: 120, Time: time.Unix(500, 0)}, 500},
-		"a replay is not":    {outbox.State{Position: 40, Time: time.Unix(300, 0), Delivered: outbox.DeliveredOffsets{Default: 100}}, 400},
-		"a replay has ended": {outbox.State{Position: 100, Time: time.Unix(410, 0), Delivered: outbox.DeliveredOffsets{Default: 100}}, 410},
+		"a replay is not":    {outbox.State{Position: 40, Time: time.Unix(300, 0), Delivered: progress.Offsets{Position: 100}}, 400},
+		"a replay has ended": {outbox.State{Position: 100, Time: time.Unix(410, 0), Delivered: progress.Offsets{Position: 100}}, 410},
 	} {
 		if got := p.readTime(outbox.Snapshot{State: tc.state}); got != tc.want {
 			t.Errorf("%s: time %d, want %d", name, got, tc.want)
