@@ -1,8 +1,8 @@
 // Package ledger counts what the outbox contains, by class and tenant, and decides whether more has
 // space. The table of its classes has all limits.
 //
-// A tenant can use a share of what all tenants together leave free, so that each can take less than
-// the one before it, and many full ones leave space for others.
+// A tenant can use a share of what all tenants together leave free. Each can thus take less than the one
+// before it, and many full ones leave space for others.
 package ledger
 
 import (

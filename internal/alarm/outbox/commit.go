@@ -114,9 +114,8 @@ func (tx *tx) commit(ctx context.Context, c *Change, now time.Time) error {
 	return nil
 }
 
-// placed returns the entries with their places in their stream. Those of changes are late, and so are
-// those of Events whose position has passed: of parked ones, and of those that a replay reads because they
-// waited at the last leader.
+// placed returns the entries with their places in their stream. Those of changes and of parked
+// occurrences are late. So are those of Events that a replay reads because they waited at the last leader.
 func (c *Change) placed(before *State) []Entry {
 	stream := c.Stream
 	if c.Objects != nil {

@@ -72,7 +72,7 @@ func TestFullDiskLosesNothingAndWorksAgain(t *testing.T) {
 	}
 	t.Cleanup(func() { must(t, syscall.Unmount(mount, 0)) })
 	ballast := filepath.Join(mount, "ballast")
-	must(t, os.WriteFile(ballast, make([]byte, 512<<10), 0o600))
+	must(t, os.WriteFile(ballast, make([]byte, 768<<10), 0o600))
 
 	s := open(t, filepath.Join(mount, "data"))
 	fill(t, s)
@@ -140,8 +140,16 @@ func TestAFullDiskStillSendsAndAcknowledges(t *testing.T) {
 		t.Fatalf("an Event was stored in the space for sending: %v", err)
 	}
 	must(t, s.Close())
+	more := filepath.Join(mount, "more")
+	fillDisk(t, more) // Close removes the WAL, whose space the next process needs in part
+	info, err := os.Stat(more)
+	must(t, err)
+	must(t, os.Truncate(more, info.Size()-1<<20))
 	s = open(t, dir, WithMaxBytes(32<<20))
-	must(t, os.Remove(rest))
+	if err := s.Commit(ctx, next); !errors.Is(err, file.ErrFull) {
+		t.Fatalf("the next process stored an Event in the space for sending: %v", err)
+	}
+	must(t, errors.Join(os.Remove(rest), os.Remove(more)))
 	must(t, s.Commit(ctx, next))
 	if info, err := os.Stat(filepath.Join(dir, file.ReserveName)); err != nil || info.Size() != 2<<20 {
 		t.Errorf("after there is space again, the reserve is %v, %v", info, err)

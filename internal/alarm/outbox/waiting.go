@@ -44,8 +44,8 @@ const (
 		ORDER BY position DESC LIMIT ?2`
 )
 
-// WaitingKeys returns what is not sent although the delivered offset of its receiver passes it: in
-// groups and in their messages, parked, late, set aside, and all changes. The result is by stream, with an
+// WaitingKeys returns what is not sent, although the delivered offset of its receiver passes it. That is
+// what is in groups and their messages, parked, late or set aside, and all changes. The result is by stream, with an
 // empty name for that of Events. It omits the Events for the receivers in except, and all but the newest
 // changes of some receivers.
 func (s *Store) WaitingKeys(ctx context.Context, except []string, newest map[string]int) (map[string]progress.Waiting, error) {

@@ -1,6 +1,6 @@
 // Package progress describes what receivers have got of a stream of occurrences. The outbox derives it
-// from what waits, the checkpoint contains it, and a leader that has not the outbox of the last one
-// begins with it.
+// from what waits, and the checkpoint contains it. A leader without the outbox of the last one begins
+// with it.
 //
 // An occurrence is covered if its position is not after the offset of its receiver, unless it is listed
 // as waiting. What is sent in the order of positions holds the offset back. All else that waits is
@@ -106,8 +106,8 @@ func (o Offsets) PassedBy(position uint64) bool {
 	return o.Position <= position
 }
 
-// With returns the offsets together with what an outbox has read up to a position, from its own offsets
-// on: that is sent, or it waits there. If a replay of the outbox was interrupted, the outbox has all up to
+// With returns the offsets together with what an outbox has. It began with its own offsets, and has read
+// up to a position: that is sent, or waits there. If a replay of the outbox was interrupted, the outbox has all up to
 // where that would have ended.
 func (o Offsets) With(position uint64, own Offsets) Offsets {
 	read := own.Position
