@@ -92,6 +92,27 @@ func TestASlowWatchIsNotReplaced(t *testing.T) {
 	})
 }
 
+// A proxy can accept each watch and break it at once.
+func TestAWatchThatBreaksAtOnceIsRetriedAfterABackoff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var watches int
+		cfg := transport(func(n int, body *io.PipeWriter) {
+			if watches = n; n < 100 {
+				_ = body.CloseWithError(io.ErrUnexpectedEOF)
+			}
+		}).config()
+		source := quick(t, cfg)
+		source.backoff = defaultBackoff
+		stop := run(t, source, Start{Position: 20, CountsKnown: true}, newMemory().commit)
+		defer stop()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if most := 7; watches > most || watches < 2 {
+			t.Errorf("%d watches within a minute, want 2 to %d", watches, most)
+		}
+	})
+}
+
 // The API server sends no bookmarks for Events. An Event that is updated does not have a newer
 // creation time.
 func TestTheEndOfAWatchAfterASilenceShowsThatAllEventsAreRead(t *testing.T) {

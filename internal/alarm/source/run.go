@@ -48,15 +48,16 @@ func (r *reader) connect(ctx context.Context) (alive bool, err error) {
 	defer r.disconnected()
 	entries, waited, err := r.read(ctx, body)
 	r.countIdle(err)
-	early := r.source.clock.Since(since) < r.source.earlyClose && errors.Is(err, io.EOF) // a broken connection has another error
-	if apiwatch.IsExpired(err) || entries == 0 && (early || apiwatch.IsStatus(err)) {
+	early := r.source.clock.Since(since) < r.source.earlyClose
+	closed := early && errors.Is(err, io.EOF) // a broken connection has another error
+	if apiwatch.IsExpired(err) || entries == 0 && (closed || apiwatch.IsStatus(err)) {
 		r.relist = true
 		return false, err
 	}
 	if errors.Is(err, io.EOF) && waited >= ClockDifference {
 		return true, r.caughtUp(ctx)
 	}
-	return true, err
+	return entries > 0 || !early, err
 }
 
 // caughtUp reports that all Events were read until shortly before now.
