@@ -1,6 +1,7 @@
 package objects
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -9,6 +10,8 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/bongsu-io/bongsu/internal/alarm"
@@ -38,6 +41,8 @@ type watcher struct {
 
 	// kind is how the resource is served.
 	kind alarm.Served
+	// onlyMetadata is true if only the metadata of objects is read.
+	onlyMetadata bool
 	// shapes say what new baselines contain.
 	shapes *shapes
 	// reshapeAt is when wanted replaces shapes, zero if they are equal.
@@ -63,18 +68,21 @@ type watcher struct {
 	committedAt     time.Time
 	// failing and commitFailing are true after a logged failure.
 	failing, commitFailing bool
+	// forbidden is the backoff while the API server refuses the permission.
+	forbidden wait.Backoff
 }
 
 // start starts a watch.
 func (s *Source) start(ctx context.Context, c choice, handle Handler) (*watcher, error) {
-	own, err := newClient(s.cfg, s.tuning)
+	own, err := apiwatch.NewClient(s.cfg, runtime.ContentTypeJSON, readList)
 	if err != nil {
 		return nil, err
 	}
+	own.PageSize = cmp.Or(s.pageSize, own.PageSize)
 	ctx, cancel := context.WithCancel(ctx)
 	w := &watcher{
 		source: s, client: own, handle: handle, resource: c.resource, wanted: c.shapes,
-		cancel: cancel, wake: make(chan struct{}, 1), batch: newBatch(),
+		cancel: cancel, wake: make(chan struct{}, 1), batch: newBatch(), forbidden: forbiddenBackoff,
 	}
 	w.done.Go(func() { w.run(ctx) })
 	return w, nil
@@ -108,37 +116,20 @@ func (w *watcher) apiVersion() string {
 
 // run follows the API server until ctx ends.
 func (w *watcher) run(ctx context.Context) {
-	defer w.client.connections.CloseAll()
-	backoff, forbidden := w.source.tuning.backoff, w.source.tuning.forbidden
-	for ctx.Err() == nil {
-		alive, err := w.connect(ctx)
-		if ctx.Err() != nil {
-			break
-		}
-		if alive {
-			backoff, forbidden = w.source.tuning.backoff, w.source.tuning.forbidden
-			continue
-		}
-		delay := backoff.Step
-		switch w.connectFailed(err) {
-		case Forbidden:
-			delay = forbidden.Step
-		case KindNotFound, Excluded:
-			delay = func() time.Duration { return w.source.tuning.missing }
-		}
-		w.source.sleep(ctx, max(delay(), apiwatch.RetryAfter(err)))
-	}
+	defer w.client.Close()
+	apiwatch.Loop(ctx, w.source.clock, apiwatch.Backoff, w.connect, w.connectFailed)
 	w.lastFlush(ctx)
 }
 
-// connectFailed reports a failure, and logs the first of several.
-func (w *watcher) connectFailed(err error) (reason string) {
+// connectFailed reports a failure, and logs the first of several. It returns the pause, which is 0
+// for the backoff.
+func (w *watcher) connectFailed(err error) (pause time.Duration) {
 	if apierrors.IsNotFound(err) { // it is not served any more, or in another version
 		w.source.catalog.expire()
 	}
 	if apiwatch.IsExpired(err) || errors.Is(err, io.EOF) {
 		w.source.log.V(1).Info("The watch of changes ended", "resource", w.stream(), "err", err)
-		return ""
+		return 0
 	}
 	p := problemOf(w.resource, err)
 	if !w.failing {
@@ -146,7 +137,14 @@ func (w *watcher) connectFailed(err error) (reason string) {
 	}
 	w.failing = true
 	w.fail(p)
-	return p.reason
+	switch p.reason {
+	case Forbidden:
+		return w.forbidden.Step()
+	case KindNotFound, Excluded:
+		return w.source.missing
+	default:
+		return 0
+	}
 }
 
 // fail sets the problem of the status.
@@ -169,7 +167,7 @@ func (w *watcher) connect(ctx context.Context) (alive bool, err error) {
 	if err != nil || again {
 		return again, err
 	}
-	body, err := w.client.watch(ctx, w.row.Position)
+	body, err := w.client.Watch(ctx, apiwatch.ResumeAt(w.row.Position))
 	if err != nil {
 		w.relist = w.relist || apiwatch.IsExpired(err)
 		return false, err
@@ -183,20 +181,16 @@ func (w *watcher) connect(ctx context.Context) (alive bool, err error) {
 	if errors.Is(err, errReshaped) {
 		return true, nil
 	}
-	early := w.source.clock.Since(since) < w.source.tuning.earlyClose
-	closed := early && errors.Is(err, io.EOF) // a broken connection has another error
-	if apiwatch.IsExpired(err) || entries == 0 && (closed || apiwatch.IsStatus(err)) {
-		w.relist = true
-		return false, err
-	}
-	return entries > 0 || !early, err
+	expired, alive := apiwatch.Ended(err, entries, w.source.clock.Since(since) < apiwatch.EarlyClose)
+	w.relist = w.relist || expired
+	return alive, err
 }
 
 func (w *watcher) connected() {
 	if w.failing {
 		w.source.log.Info("Changes are read again", "resource", w.stream())
 	}
-	w.failing = false
+	w.failing, w.forbidden = false, forbiddenBackoff
 	w.ok()
 	w.source.keeps(w.stream(), w.shapes)
 }
@@ -221,11 +215,12 @@ func (w *watcher) prepare(ctx context.Context) error {
 	w.adopt()
 	served := w.resource
 	served.Version = found.Version
-	w.client.target(served, w.shapes.onlyMetadata())
+	w.onlyMetadata = w.shapes.onlyMetadata() || isSecrets(served)
+	target(w.client, served, w.onlyMetadata)
 	if w.row.Position == 0 {
 		return nil
 	}
-	current, err := w.client.current(ctx)
+	current, err := w.client.Current(ctx)
 	if err != nil {
 		return err
 	}
@@ -243,7 +238,7 @@ func (w *watcher) prepare(ctx context.Context) error {
 // find returns how the resource is served. The version of the baseline is kept as long as it is
 // served, because the objects cannot be compared across versions.
 func (w *watcher) find(ctx context.Context) (alarm.Served, error) {
-	atMost := w.source.tuning.missing * 9 / 10
+	atMost := w.source.missing * 9 / 10
 	if w.row.Version == "" {
 		return w.source.catalog.find(ctx, w.resource, watching, atMost)
 	}
@@ -278,7 +273,7 @@ func (w *watcher) planReshape() (wanted *shapes) {
 	}
 	at := w.source.clock.Now()
 	if w.shapes.keepsAll(wanted) {
-		at = at.Add(w.source.tuning.linger)
+		at = at.Add(linger)
 	}
 	at = alarm.Later(at, w.source.pauseEnd(w.stream()))
 	if w.reshapeAt.IsZero() || at.Before(w.reshapeAt) {
@@ -328,7 +323,7 @@ func (w *watcher) list(ctx context.Context) (again bool, err error) {
 
 // pause waits for the end of the pause of the stream. A former watcher can have caused it.
 func (w *watcher) pause(ctx context.Context) {
-	w.source.sleep(ctx, w.source.pauseEnd(w.stream()).Sub(w.source.clock.Now()))
+	alarm.Sleep(ctx, w.source.clock, w.source.pauseEnd(w.stream()).Sub(w.source.clock.Now()))
 	w.paused = ctx.Err() == nil
 }
 
@@ -394,7 +389,7 @@ func (w *watcher) listObjects(ctx context.Context, opts metav1.ListOptions, quie
 		return 0, false, err
 	}
 	w.known.BeginList()
-	position, renewed, err = w.client.list(ctx, opts, func(raw []byte) error { return w.observe(ctx, raw, quiet) })
+	position, renewed, err = w.client.List(ctx, opts, func(raw []byte) error { return w.observe(ctx, raw, quiet) })
 	if err != nil {
 		return 0, false, err
 	}

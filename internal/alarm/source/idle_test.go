@@ -81,7 +81,7 @@ func TestASlowWatchIsNotReplaced(t *testing.T) {
 		}).config()
 		m := newMemory()
 		source := quick(t, cfg)
-		source.client.lasts = apiwatch.WatchTimeout
+		source.client.WatchTimeout = apiwatch.WatchTimeout
 		stop := run(t, source, Start{Position: 20, CountsKnown: true}, m.commit)
 		defer stop()
 		time.Sleep(events * apiwatch.IdleTimeout)
@@ -102,7 +102,7 @@ func TestAWatchThatBreaksAtOnceIsRetriedAfterABackoff(t *testing.T) {
 			}
 		}).config()
 		source := quick(t, cfg)
-		source.backoff = defaultBackoff
+		source.backoff = apiwatch.Backoff
 		stop := run(t, source, Start{Position: 20, CountsKnown: true}, newMemory().commit)
 		defer stop()
 		time.Sleep(time.Minute)
@@ -258,7 +258,7 @@ func testSilence(t *testing.T, s *apiServer) {
 	m := newMemory()
 	s.begin(m)
 	source := quick(t, s.RESTConfig())
-	source.client.lasts = ClockDifference + 2*time.Second
+	source.client.WatchTimeout = ClockDifference + 2*time.Second
 	var readUpTo atomic.Int64
 	run(t, source, m.start(), func(ctx context.Context, b Batch) error {
 		readUpTo.Store(max(readUpTo.Load(), b.ReadUpTo.UnixMicro()))
@@ -288,7 +288,7 @@ func testSilentProxy(t *testing.T, s *apiServer) {
 	m := newMemory()
 	s.begin(m)
 	source := quick(t, cfg)
-	source.client.idleTimeout = 2 * time.Second
+	source.client.IdleTimeout = 2 * time.Second
 	run(t, source, m.start(), m.commit)
 	s.create("event-silent-before", 1)
 	eventually(t, m.ours).Should(gomega.HaveKey("event-silent-before"))
