@@ -431,9 +431,9 @@ type frame struct {
 // follow processes entries until the watch ends, and returns their number. It closes the body.
 func (w *watcher) follow(ctx context.Context, body io.ReadCloser) (entries int, err error) {
 	ctx, cancel := context.WithCancel(ctx)
-	frames, processed := make(chan frame), make(chan struct{})
+	frames := make(chan frame)
 	var reading sync.WaitGroup
-	reading.Go(func() { readFrames(ctx, body, frames, processed) })
+	reading.Go(func() { readFrames(ctx, body, frames) })
 	defer func() {
 		cancel()
 		_ = body.Close() // it was only read
@@ -447,11 +447,9 @@ func (w *watcher) follow(ctx context.Context, body io.ReadCloser) (entries int, 
 		}
 		select {
 		case f := <-frames:
-			if err := w.processFrame(ctx, f); err != nil {
-				return entries, err
+			if err = w.process(ctx, f); err == nil {
+				entries++
 			}
-			entries++
-			send(ctx, processed)
 		case <-timer:
 			armed = time.Time{}
 			err = w.onTimer(ctx)
@@ -464,21 +462,6 @@ func (w *watcher) follow(ctx context.Context, body io.ReadCloser) (entries int, 
 			return entries, err
 		}
 	}
-}
-
-// send sends a signal unless ctx ends.
-func send(ctx context.Context, c chan<- struct{}) {
-	select {
-	case c <- struct{}{}:
-	case <-ctx.Done():
-	}
-}
-
-func (w *watcher) processFrame(ctx context.Context, f frame) error {
-	if f.err != nil {
-		return f.err
-	}
-	return w.process(ctx, f.raw)
 }
 
 // after returns a channel that has a value at a time, or nil for the zero time.
@@ -501,10 +484,10 @@ func (w *watcher) onTimer(ctx context.Context) error {
 	return w.flush(ctx)
 }
 
-// readFrames sends the entries of a watch. It reads the next one into the same memory after
-// the former is processed.
-func readFrames(ctx context.Context, body io.Reader, frames chan<- frame, processed <-chan struct{}) {
+// readFrames sends the entries of a watch. It reads the next one while the last is processed.
+func readFrames(ctx context.Context, body io.Reader, frames chan<- frame) {
 	r := newValueReader(body)
+	var processed []byte // the memory of the entry before the last
 	for {
 		raw, err := r.next()
 		select {
@@ -515,17 +498,16 @@ func readFrames(ctx context.Context, body io.Reader, frames chan<- frame, proces
 		if err != nil {
 			return
 		}
-		select {
-		case <-processed:
-		case <-ctx.Done():
-			return
-		}
+		r.buf, processed = processed, r.buf
 	}
 }
 
 // process processes an entry of a watch.
-func (w *watcher) process(ctx context.Context, raw []byte) error {
-	e, err := parseEntry(raw)
+func (w *watcher) process(ctx context.Context, f frame) error {
+	if f.err != nil {
+		return f.err
+	}
+	e, err := parseEntry(f.raw)
 	if err != nil {
 		return err
 	}
