@@ -1,6 +1,7 @@
 package alarm
 
 import (
+	"context"
 	"time"
 
 	"k8s.io/utils/clock"
@@ -38,4 +39,14 @@ func Now(clk clock.PassiveClock, at time.Time) time.Time {
 		return now
 	}
 	return unset
+}
+
+// Sleep waits for d, or until ctx ends.
+func Sleep(ctx context.Context, clk clock.Clock, d time.Duration) {
+	timer := clk.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C():
+	}
 }

@@ -1,7 +1,7 @@
 // Package ledger counts what the outbox contains, by class and tenant, and decides whether more has
 // space. The table of its classes has all limits.
 //
-// A tenant can use a share of what all tenants together leave free. Each can thus take less than the one
+// A tenant can use a share of the space that all tenants leave free. Each can thus take less than the one
 // before it, and many full ones leave space for others.
 package ledger
 

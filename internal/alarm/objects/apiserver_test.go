@@ -83,7 +83,7 @@ func (s *realServer) patch(r schema.GroupVersionResource, name, patch string, su
 func (s *realServer) begin(t *testing.T, store *store, needs Needs) (source *Source, stop func()) {
 	source, err := New(s.RESTConfig(), store, clock.RealClock{}, testr.New(t))
 	s.Expect(err).NotTo(gomega.HaveOccurred())
-	source.tuning.pageSize, source.tuning.missing = 2, 1e9
+	source.pageSize, source.missing = 2, 1e9
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() { _ = source.Run(ctx, store.commit) })

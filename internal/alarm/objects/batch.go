@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/bongsu-io/bongsu/internal/alarm"
+	"github.com/bongsu-io/bongsu/internal/alarm/apiwatch"
 	"github.com/bongsu-io/bongsu/internal/alarm/outbox"
 )
 
@@ -86,21 +87,16 @@ func (w *watcher) flush(ctx context.Context) error {
 		return nil
 	}
 	b := w.build()
-	backoff, began := w.source.tuning.backoff, w.source.clock.Now()
-	for {
+	began := w.source.clock.Now()
+	err := apiwatch.Commit(ctx, w.source.clock, apiwatch.Backoff, func() error {
 		w.waited += w.source.clock.Since(began)
 		began = w.source.clock.Now()
-		err := w.handle(ctx, b)
-		if err == nil {
-			w.committed()
-			return nil
-		}
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		w.commitFailed(err)
-		w.source.sleep(ctx, backoff.Step())
+		return w.handle(ctx, b)
+	}, w.commitFailed)
+	if err == nil {
+		w.committed()
 	}
+	return err
 }
 
 func (w *watcher) build() Batch {
@@ -156,9 +152,9 @@ func (w *watcher) lastFlush(ctx context.Context) {
 func (w *watcher) due() time.Time {
 	switch {
 	case !w.batch.since.IsZero():
-		return w.batch.since.Add(w.source.tuning.batch)
+		return w.batch.since.Add(batchTime)
 	case w.batch.moved:
-		return w.committedAt.Add(w.source.tuning.commit)
+		return w.committedAt.Add(positionTime)
 	default:
 		return time.Time{}
 	}

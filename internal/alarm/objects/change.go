@@ -22,7 +22,7 @@ const (
 
 // decode decodes an object of the stream.
 func (w *watcher) decode(raw []byte) (*object, error) {
-	return decodeObject(raw, w.apiVersion(), w.kind.Kind, w.client.onlyMetadata)
+	return decodeObject(raw, w.apiVersion(), w.kind.Kind, w.onlyMetadata)
 }
 
 // state is what is kept of an object. filter and content are nil if no alarm needs it.

@@ -575,7 +575,7 @@ func run(t *testing.T, a *api, s *store, handle Handler, needs Needs) (source *S
 	if err != nil {
 		t.Fatal(err)
 	}
-	source.tuning.pageSize = 2
+	source.pageSize = 2
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	running.Go(func() {

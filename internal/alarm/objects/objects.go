@@ -52,6 +52,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/bongsu-io/bongsu/internal/alarm"
+	"github.com/bongsu-io/bongsu/internal/alarm/apiwatch"
 	"github.com/bongsu-io/bongsu/internal/alarm/fields"
 	"github.com/bongsu-io/bongsu/internal/kube"
 )
@@ -67,7 +68,7 @@ func New(cfg *rest.Config, store Store, clk clock.Clock, log logr.Logger) (*Sour
 		return nil, err
 	}
 	return &Source{
-		cfg: cfg, store: store, clock: clk, log: log, catalog: c, reads: r, tuning: defaultTuning(),
+		cfg: cfg, store: store, clock: clk, log: log, catalog: c, reads: r, missing: missingTime,
 		changed:  make(chan struct{}, 1),
 		statuses: map[string]Status{}, kept: map[string]*shapes{},
 		pauses: map[string]time.Time{},
@@ -103,7 +104,7 @@ func (s *Source) Run(ctx context.Context, handle Handler) error {
 		case <-ctx.Done():
 			return nil
 		case <-s.changed:
-			s.sleep(ctx, s.tuning.collect)
+			alarm.Sleep(ctx, s.clock, collectTime)
 		case <-retry:
 		}
 	}
@@ -138,7 +139,7 @@ func (s *Source) reconcile(ctx context.Context, running map[string]*watcher, han
 	}
 	if err != nil && ctx.Err() == nil {
 		s.log.Error(err, "Watches of changes could not be updated; retrying")
-		next = alarm.Earlier(next, s.clock.Now().Add(s.tuning.backoff.Cap))
+		next = alarm.Earlier(next, s.clock.Now().Add(apiwatch.Backoff.Cap))
 	}
 	if next.IsZero() {
 		return nil
@@ -156,7 +157,7 @@ func (s *Source) stopUnneeded(chosen map[string]choice, running map[string]*watc
 			continue
 		}
 		if w.endAt.IsZero() {
-			w.endAt = now.Add(s.tuning.linger)
+			w.endAt = now.Add(linger)
 		}
 		if places > 0 && now.Before(w.endAt) {
 			places--

@@ -110,7 +110,7 @@ func (s *Source) followReads(ctx context.Context) {
 	for ctx.Err() == nil {
 		all := !s.clock.Now().Before(next)
 		if all {
-			next = s.clock.Now().Add(s.tuning.review)
+			next = s.clock.Now().Add(reviewTime)
 			if s.reads.outdated.Swap(false) {
 				s.catalog.expire()
 			}
@@ -174,7 +174,7 @@ func (s *Source) reviewRead(ctx context.Context, r alarm.Resource, before Status
 	if isSecrets(r) {
 		return refuse(Excluded, secretsUnread)
 	}
-	served, err := s.catalog.find(ctx, r, reading, s.tuning.missing)
+	served, err := s.catalog.find(ctx, r, reading, s.missing)
 	if p, ok := errors.AsType[*problemError](err); ok && p.reason != Unavailable {
 		return refuse(p.reason, p.message)
 	}

@@ -59,7 +59,9 @@ type Source struct {
 	log     logr.Logger
 	catalog *catalog
 	reads   *reads
-	tuning  tuning
+	// missing is missingTime, and pageSize is 0 for that of the client, except in tests.
+	missing  time.Duration
+	pageSize int64
 
 	// changed has a value after a change of needs.
 	changed chan struct{}
@@ -80,15 +82,5 @@ func notify(c chan<- struct{}) {
 	select {
 	case c <- struct{}{}:
 	default:
-	}
-}
-
-// sleep waits for d, or until ctx ends.
-func (s *Source) sleep(ctx context.Context, d time.Duration) {
-	timer := s.clock.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-timer.C():
 	}
 }

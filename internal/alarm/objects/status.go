@@ -68,7 +68,7 @@ const kindsTimeout = 5 * time.Second
 func (s *Source) Kinds(ctx context.Context, kinds []string) Served {
 	ctx, cancel := context.WithTimeout(ctx, kindsTimeout)
 	defer cancel()
-	return s.catalog.kinds(ctx, kinds, s.tuning.missing)
+	return s.catalog.kinds(ctx, kinds, s.missing)
 }
 
 // Concerns reports whether a change of a status can concern an alarm that names fields of a resource.

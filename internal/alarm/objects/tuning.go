@@ -4,35 +4,22 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/wait"
-
-	"github.com/bongsu-io/bongsu/internal/alarm/apiwatch"
 )
 
-// tuning contains constants that tests change.
-type tuning struct {
-	backoff, forbidden     wait.Backoff
-	earlyClose, idle       time.Duration
-	missing, batch, commit time.Duration
-	// linger is how long fields and watches are kept that no alarm needs any more. collect is the
+const (
+	// batchTime is how long a change waits for others, and positionTime how long a position without
+	// changes is not committed.
+	batchTime    = 200 * time.Millisecond
+	positionTime = 10 * time.Second
+	// linger is how long fields and watches are kept that no alarm needs any more. collectTime is the
 	// least time between two changes of the watches.
-	linger, collect time.Duration
-	// review is the time between two reviews of the resources in spec.readObjects.
-	review   time.Duration
-	pageSize int64
-}
+	linger      = time.Minute
+	collectTime = time.Second
+	// reviewTime is the time between two reviews of the resources in spec.readObjects.
+	reviewTime = 10 * time.Second
+	// missingTime is how long the absence of a resource in the API server is trusted.
+	missingTime = time.Minute
+)
 
-func defaultTuning() tuning {
-	return tuning{
-		backoff:    wait.Backoff{Duration: time.Second, Factor: 2, Jitter: 0.5, Steps: 10, Cap: 20 * time.Second},
-		forbidden:  wait.Backoff{Duration: time.Second, Factor: 2, Jitter: 0.1, Steps: 10, Cap: 55 * time.Second},
-		earlyClose: apiwatch.EarlyClose,
-		idle:       apiwatch.IdleTimeout,
-		missing:    time.Minute,
-		batch:      200 * time.Millisecond,
-		commit:     10 * time.Second,
-		linger:     time.Minute,
-		collect:    time.Second,
-		review:     10 * time.Second,
-		pageSize:   apiwatch.PageSize,
-	}
-}
+// forbiddenBackoff is the backoff while the API server refuses the permission.
+var forbiddenBackoff = wait.Backoff{Duration: time.Second, Factor: 2, Jitter: 0.1, Steps: 10, Cap: 55 * time.Second}

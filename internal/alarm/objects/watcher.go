@@ -3,6 +3,7 @@ package objects
 import (
 	"github.com/bongsu-io/bongsu/internal/alarm/progress"
 
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -11,6 +12,8 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/bongsu-io/bongsu/internal/alarm"
@@ -40,6 +43,8 @@ type watcher struct {
 
 	// kind is how the resource is served.
 	kind alarm.Served
+	// onlyMetadata is true if only the metadata of objects is read.
+	onlyMetadata bool
 	// shapes say what new baselines contain.
 	shapes *shapes
 	// reshapeAt is when wanted replaces shapes, zero if they are equal.
@@ -65,18 +70,21 @@ type watcher struct {
 	committedAt     time.Time
 	// failing and commitFailing are true after a logged failure.
 	failing, commitFailing bool
+	// forbidden is the backoff while the API server refuses the permission.
+	forbidden wait.Backoff
 }
 
 // start starts a watch.
 func (s *Source) start(ctx context.Context, c choice, handle Handler) (*watcher, error) {
-	own, err := newClient(s.cfg, s.tuning)
+	own, err := apiwatch.NewClient(s.cfg, runtime.ContentTypeJSON, readList)
 	if err != nil {
 		return nil, err
 	}
+	own.PageSize = cmp.Or(s.pageSize, own.PageSize)
 	ctx, cancel := context.WithCancel(ctx)
 	w := &watcher{
 		source: s, client: own, handle: handle, resource: c.resource, wanted: c.shapes,
-		cancel: cancel, wake: make(chan struct{}, 1), batch: newBatch(),
+		cancel: cancel, wake: make(chan struct{}, 1), batch: newBatch(), forbidden: forbiddenBackoff,
 	}
 	w.done.Go(func() { w.run(ctx) })
 	return w, nil
@@ -110,37 +118,20 @@ func (w *watcher) apiVersion() string {
 
 // run follows the API server until ctx ends.
 func (w *watcher) run(ctx context.Context) {
-	defer w.client.connections.CloseAll()
-	backoff, forbidden := w.source.tuning.backoff, w.source.tuning.forbidden
-	for ctx.Err() == nil {
-		alive, err := w.connect(ctx)
-		if ctx.Err() != nil {
-			break
-		}
-		if alive {
-			backoff, forbidden = w.source.tuning.backoff, w.source.tuning.forbidden
-			continue
-		}
-		delay := backoff.Step
-		switch w.connectFailed(err) {
-		case Forbidden:
-			delay = forbidden.Step
-		case KindNotFound, Excluded:
-			delay = func() time.Duration { return w.source.tuning.missing }
-		}
-		w.source.sleep(ctx, max(delay(), apiwatch.RetryAfter(err)))
-	}
+	defer w.client.Close()
+	apiwatch.Loop(ctx, w.source.clock, apiwatch.Backoff, w.connect, w.connectFailed)
 	w.lastFlush(ctx)
 }
 
-// connectFailed reports a failure, and logs the first of several.
-func (w *watcher) connectFailed(err error) (reason string) {
+// connectFailed reports a failure, and logs the first of several. It returns the pause, which is 0
+// for the backoff.
+func (w *watcher) connectFailed(err error) (pause time.Duration) {
 	if apierrors.IsNotFound(err) { // it is not served any more, or in another version
 		w.source.catalog.expire()
 	}
 	if apiwatch.IsExpired(err) || errors.Is(err, io.EOF) {
 		w.source.log.V(1).Info("The watch of changes ended", "resource", w.stream(), "err", err)
-		return ""
+		return 0
 	}
 	p := problemOf(w.resource, err)
 	if !w.failing {
@@ -148,7 +139,14 @@ func (w *watcher) connectFailed(err error) (reason string) {
 	}
 	w.failing = true
 	w.fail(p)
-	return p.reason
+	switch p.reason {
+	case Forbidden:
+		return w.forbidden.Step()
+	case KindNotFound, Excluded:
+		return w.source.missing
+	default:
+		return 0
+	}
 }
 
 // fail sets the problem of the status.
@@ -171,7 +169,7 @@ func (w *watcher) connect(ctx context.Context) (alive bool, err error) {
 	if err != nil || again {
 		return again, err
 	}
-	body, err := w.client.watch(ctx, w.row.Position)
+	body, err := w.client.Watch(ctx, apiwatch.ResumeAt(w.row.Position))
 	if err != nil {
 		w.relist = w.relist || apiwatch.IsExpired(err)
 		return false, err
@@ -185,20 +183,16 @@ func (w *watcher) connect(ctx context.Context) (alive bool, err error) {
 	if errors.Is(err, errReshaped) {
 		return true, nil
 	}
-	early := w.source.clock.Since(since) < w.source.tuning.earlyClose
-	closed := early && errors.Is(err, io.EOF) // a broken connection has another error
-	if apiwatch.IsExpired(err) || entries == 0 && (closed || apiwatch.IsStatus(err)) {
-		w.relist = true
-		return false, err
-	}
-	return entries > 0 || !early, err
+	expired, alive := apiwatch.Ended(err, entries, w.source.clock.Since(since) < apiwatch.EarlyClose)
+	w.relist = w.relist || expired
+	return alive, err
 }
 
 func (w *watcher) connected() {
 	if w.failing {
 		w.source.log.Info("Changes are read again", "resource", w.stream())
 	}
-	w.failing = false
+	w.failing, w.forbidden = false, forbiddenBackoff
 	w.ok()
 	w.source.keeps(w.stream(), w.shapes)
 }
@@ -223,11 +217,12 @@ func (w *watcher) prepare(ctx context.Context) error {
 	w.adopt()
 	served := w.resource
 	served.Version = found.Version
-	w.client.target(served, w.shapes.onlyMetadata())
+	w.onlyMetadata = w.shapes.onlyMetadata() || isSecrets(served)
+	target(w.client, served, w.onlyMetadata)
 	if w.row.Position == 0 {
 		return nil
 	}
-	current, err := w.client.current(ctx)
+	current, err := w.client.Current(ctx)
 	if err != nil {
 		return err
 	}
@@ -245,7 +240,7 @@ func (w *watcher) prepare(ctx context.Context) error {
 // find returns how the resource is served. The version of the baseline is kept as long as it is
 // served, because the objects cannot be compared across versions.
 func (w *watcher) find(ctx context.Context) (alarm.Served, error) {
-	atMost := w.source.tuning.missing * 9 / 10
+	atMost := w.source.missing * 9 / 10
 	if w.row.Version == "" {
 		return w.source.catalog.find(ctx, w.resource, watching, atMost)
 	}
@@ -280,7 +275,7 @@ func (w *watcher) planReshape() (wanted *shapes) {
 	}
 	at := w.source.clock.Now()
 	if w.shapes.keepsAll(wanted) {
-		at = at.Add(w.source.tuning.linger)
+		at = at.Add(linger)
 	}
 	at = alarm.Later(at, w.source.pauseEnd(w.stream()))
 	if w.reshapeAt.IsZero() || at.Before(w.reshapeAt) {
@@ -330,7 +325,7 @@ func (w *watcher) list(ctx context.Context) (again bool, err error) {
 
 // pause waits for the end of the pause of the stream. A former watcher can have caused it.
 func (w *watcher) pause(ctx context.Context) {
-	w.source.sleep(ctx, w.source.pauseEnd(w.stream()).Sub(w.source.clock.Now()))
+	alarm.Sleep(ctx, w.source.clock, w.source.pauseEnd(w.stream()).Sub(w.source.clock.Now()))
 	w.paused = ctx.Err() == nil
 }
 
@@ -396,7 +391,7 @@ func (w *watcher) listObjects(ctx context.Context, opts metav1.ListOptions, quie
 		return 0, false, err
 	}
 	w.known.BeginList()
-	position, renewed, err = w.client.list(ctx, opts, func(raw []byte) error { return w.observe(ctx, raw, quiet) })
+	position, renewed, err = w.client.List(ctx, opts, func(raw []byte) error { return w.observe(ctx, raw, quiet) })
 	if err != nil {
 		return 0, false, err
 	}
@@ -438,9 +433,9 @@ type frame struct {
 // follow processes entries until the watch ends, and returns their number. It closes the body.
 func (w *watcher) follow(ctx context.Context, body io.ReadCloser) (entries int, err error) {
 	ctx, cancel := context.WithCancel(ctx)
-	frames, processed := make(chan frame), make(chan struct{})
+	frames := make(chan frame)
 	var reading sync.WaitGroup
-	reading.Go(func() { readFrames(ctx, body, frames, processed) })
+	reading.Go(func() { readFrames(ctx, body, frames) })
 	defer func() {
 		cancel()
 		_ = body.Close() // it was only read
@@ -454,11 +449,9 @@ func (w *watcher) follow(ctx context.Context, body io.ReadCloser) (entries int, 
 		}
 		select {
 		case f := <-frames:
-			if err := w.processFrame(ctx, f); err != nil {
-				return entries, err
+			if err = w.process(ctx, f); err == nil {
+				entries++
 			}
-			entries++
-			send(ctx, processed)
 		case <-timer:
 			armed = time.Time{}
 			err = w.onTimer(ctx)
@@ -471,21 +464,6 @@ func (w *watcher) follow(ctx context.Context, body io.ReadCloser) (entries int, 
 			return entries, err
 		}
 	}
-}
-
-// send sends a signal unless ctx ends.
-func send(ctx context.Context, c chan<- struct{}) {
-	select {
-	case c <- struct{}{}:
-	case <-ctx.Done():
-	}
-}
-
-func (w *watcher) processFrame(ctx context.Context, f frame) error {
-	if f.err != nil {
-		return f.err
-	}
-	return w.process(ctx, f.raw)
 }
 
 // after returns a channel that has a value at a time, or nil for the zero time.
@@ -508,10 +486,10 @@ func (w *watcher) onTimer(ctx context.Context) error {
 	return w.flush(ctx)
 }
 
-// readFrames sends the entries of a watch. It reads the next one into the same memory after
-// the former is processed.
-func readFrames(ctx context.Context, body io.Reader, frames chan<- frame, processed <-chan struct{}) {
+// readFrames sends the entries of a watch. It reads the next one while the last is processed.
+func readFrames(ctx context.Context, body io.Reader, frames chan<- frame) {
 	r := newValueReader(body)
+	var processed []byte // the memory of the entry before the last
 	for {
 		raw, err := r.next()
 		select {
@@ -522,17 +500,16 @@ func readFrames(ctx context.Context, body io.Reader, frames chan<- frame, proces
 		if err != nil {
 			return
 		}
-		select {
-		case <-processed:
-		case <-ctx.Done():
-			return
-		}
+		r.buf, processed = processed, r.buf
 	}
 }
 
 // process processes an entry of a watch.
-func (w *watcher) process(ctx context.Context, raw []byte) error {
-	e, err := parseEntry(raw)
+func (w *watcher) process(ctx context.Context, f frame) error {
+	if f.err != nil {
+		return f.err
+	}
+	e, err := parseEntry(f.raw)
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/bongsu-io/bongsu/internal/alarm"
 	"github.com/bongsu-io/bongsu/internal/alarm/match"
 	"github.com/bongsu-io/bongsu/internal/alarm/objects"
 	"github.com/bongsu-io/bongsu/internal/alarm/outbox"
@@ -100,11 +101,6 @@ func (p *Pipeline) followNeeds(ctx context.Context) error {
 			return nil
 		case <-changed:
 		}
-		timer := p.Clock.NewTimer(collectNeeds)
-		select {
-		case <-ctx.Done():
-		case <-timer.C():
-		}
-		timer.Stop()
+		alarm.Sleep(ctx, p.Clock, collectNeeds)
 	}
 }

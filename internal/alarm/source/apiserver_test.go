@@ -306,7 +306,7 @@ func testCompactedDuringTheFirstList(t *testing.T, s *apiServer) {
 		})
 	})
 	source := quick(t, cfg)
-	source.client.pageSize = 2
+	source.client.PageSize = 2
 	m := newMemory()
 	run(t, source, Start{}, m.commit)
 	eventually(t, m.ours).Should(gomega.Equal(map[string]int64{"event-during-changed": 1, "event-during-new": 3}))

@@ -3,7 +3,6 @@ package source
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -13,25 +12,17 @@ import (
 	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/util/connrotation"
 
 	"github.com/bongsu-io/bongsu/internal/alarm/apiwatch"
 	"github.com/bongsu-io/bongsu/internal/kube"
 )
 
 // client requests the Events of all namespaces.
-type client struct {
-	rest rest.Interface
-	// connections belong to this client alone, so that it can close them.
-	connections *connrotation.Dialer
-	// lasts is watchTimeout, and idleTimeout and pageSize are the constants of apiwatch, except in
-	// tests.
-	lasts, idleTimeout time.Duration
-	pageSize           int64
-}
+type client = apiwatch.Client[*eventsv1.EventList]
 
 // watchTimeout is the minimum duration of a watch. The API server sends no bookmarks for Events,
 // because it does not cache them. The end of a watch that brought nothing for a while is therefore
@@ -40,95 +31,32 @@ type client struct {
 const watchTimeout = 25 * time.Second
 
 func newClient(cfg *rest.Config) (*client, error) {
-	cfg, connections := apiwatch.Config(cfg)
-	cfg.APIPath = "/apis"
-	cfg.GroupVersion = &eventsv1.SchemeGroupVersion
-	cfg.NegotiatedSerializer = scheme.Codecs.WithoutConversion()
-	cfg.ContentType = runtime.ContentTypeProtobuf
-	cfg.AcceptContentTypes = runtime.ContentTypeProtobuf
-	cfg.Wrap(kube.LimitResponses(kube.NoLimit)) // page lowers it
-	r, err := rest.RESTClientFor(cfg)
+	c, err := apiwatch.NewClient(cfg, runtime.ContentTypeProtobuf, readPage)
 	if err != nil {
 		return nil, err
 	}
-	return &client{rest: r, connections: connections, lasts: watchTimeout, idleTimeout: apiwatch.IdleTimeout, pageSize: apiwatch.PageSize}, nil
-}
-
-// request does not retry. The reader does, because it can also list instead.
-func (c *client) request(opts *metav1.ListOptions) *rest.Request {
-	return c.rest.Get().Resource("events").VersionedParams(opts, scheme.ParameterCodec).MaxRetries(0)
+	c.Path, c.WatchTimeout = "/apis/events.k8s.io/v1/events", watchTimeout
+	return c, nil
 }
 
 // maxPage limits a page of a list, in bytes. A tenant can create Events that are almost as large
 // as a request.
 const maxPage = 16 << 20
 
-func (c *client) page(ctx context.Context, opts *metav1.ListOptions) (*eventsv1.EventList, error) {
+// readPage calls each with one page, which is in memory.
+func readPage(page io.Reader, each func(*eventsv1.EventList) error) (metav1.ListMeta, error) {
+	raw, err := io.ReadAll(io.LimitReader(page, maxPage+1))
+	if err == nil && len(raw) > maxPage {
+		err = kube.ErrTooLarge
+	}
 	list := &eventsv1.EventList{}
-	err := c.request(opts).Timeout(apiwatch.ListTimeout).Do(kube.WithResponseLimit(ctx, maxPage)).Into(list)
-	if errors.Is(err, context.DeadlineExceeded) {
-		c.connections.CloseAll()
+	if err == nil {
+		err = runtime.DecodeInto(protobuf.NewSerializer(scheme.Scheme, scheme.Scheme), raw, list)
 	}
-	return list, err
-}
-
-// list calls each with every Event, one page in memory, and with the position of the list,
-// which is that of its first page. It returns this position. If Events are large, pages are smaller.
-//
-// If the API server compacts this position before the list ends, the list continues at
-// newer positions, MaxRenewals times at most. It then contains each Event that existed all
-// the time. Events that were created meanwhile can be missing. A list at an exact position
-// fails instead.
-func (c *client) list(ctx context.Context, opts metav1.ListOptions, each func(e *eventsv1.Event, listed uint64) error) (listed uint64, err error) {
-	err = c.pages(ctx, opts, func(page *eventsv1.EventList) error {
-		if listed == 0 {
-			if listed, err = apiwatch.ParsePosition(page.ResourceVersion); err != nil {
-				return err
-			}
-		}
-		for i := range page.Items {
-			if err := each(&page.Items[i], listed); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	return listed, err
-}
-
-func (c *client) pages(ctx context.Context, opts metav1.ListOptions, each func(*eventsv1.EventList) error) error {
-	renewals := apiwatch.MaxRenewals
-	if opts.ResourceVersionMatch == metav1.ResourceVersionMatchExact {
-		renewals = 0
-	}
-	for opts.Limit = c.pageSize; ; {
-		page, err := c.page(ctx, &opts)
-		if errors.Is(err, kube.ErrTooLarge) && opts.Limit > 1 {
-			opts.Limit = max(opts.Limit/8, 1)
-			continue
-		}
-		if token := apiwatch.NewerContinue(err); token != "" && renewals > 0 {
-			renewals--
-			opts.Continue = token
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		if err := each(page); err != nil || page.Continue == "" {
-			return err
-		}
-		opts = metav1.ListOptions{Limit: min(2*opts.Limit, c.pageSize), Continue: page.Continue}
-	}
-}
-
-// current returns the newest position of the API server.
-func (c *client) current(ctx context.Context) (uint64, error) {
-	page, err := c.page(ctx, &metav1.ListOptions{Limit: 1})
 	if err != nil {
-		return 0, err
+		return list.ListMeta, err
 	}
-	return apiwatch.ParsePosition(page.ResourceVersion)
+	return list.ListMeta, each(list)
 }
 
 // streamingList returns the options of a watch that begins with all existing Events.
@@ -137,11 +65,6 @@ func streamingList() metav1.ListOptions {
 		SendInitialEvents:    new(true),
 		ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan,
 	}
-}
-
-// watch opens a watch and returns its bytes.
-func (c *client) watch(ctx context.Context, opts metav1.ListOptions) (io.ReadCloser, error) {
-	return apiwatch.Open(ctx, c.connections, c.lasts, c.idleTimeout, opts, c.request)
 }
 
 // maxFrame limits one entry of a watch. The limit of etcd for a request, 1.5 MiB, is far

@@ -97,8 +97,10 @@ func TestAPageOfLargeEventsIsLimited(t *testing.T) {
 		t.Fatal(err)
 	}
 	var got []string
-	if _, err := c.list(t.Context(), metav1.ListOptions{}, func(e *eventsv1.Event, _ uint64) error {
-		got = append(got, e.Name)
+	if _, _, err := c.List(t.Context(), metav1.ListOptions{}, func(page *eventsv1.EventList) error {
+		for i := range page.Items {
+			got = append(got, page.Items[i].Name)
+		}
 		return nil
 	}); err != nil {
 		t.Fatal(err)

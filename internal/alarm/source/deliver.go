@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/bongsu-io/bongsu/internal/alarm"
+	"github.com/bongsu-io/bongsu/internal/alarm/apiwatch"
 )
 
 // change is what one entry of a watch or a list changes.
@@ -43,18 +44,9 @@ func (s *Source) deliver(ctx context.Context, in <-chan change, handle Handler) 
 
 // commit offers a batch until the handler accepts it or ctx ends.
 func (s *Source) commit(ctx context.Context, b Batch, handle Handler) {
-	backoff := s.backoff
-	for ctx.Err() == nil {
-		err := handle(ctx, b)
-		if err == nil {
-			s.committed(b)
-			return
-		}
-		if ctx.Err() != nil {
-			return
-		}
-		s.commitFailed(err)
-		s.sleep(ctx, backoff.Step())
+	err := apiwatch.Commit(ctx, s.clock, s.backoff, func() error { return handle(ctx, b) }, s.commitFailed)
+	if err == nil {
+		s.committed(b)
 	}
 }
 

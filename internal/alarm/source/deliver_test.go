@@ -19,6 +19,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/bongsu-io/bongsu/internal/alarm"
+	"github.com/bongsu-io/bongsu/internal/alarm/apiwatch"
 	"github.com/bongsu-io/bongsu/internal/testing/eventstream"
 )
 
@@ -69,7 +70,7 @@ func TestASourceIsStuckIfABatchIsNotCommittedForAMinute(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				source := &Source{clock: clock.RealClock{}, log: logr.Discard(), backoff: defaultBackoff, lag: newLag()}
+				source := &Source{clock: clock.RealClock{}, log: logr.Discard(), backoff: apiwatch.Backoff, lag: newLag()}
 				source.update(func(s *State) { s.ConnectedSince = source.clock.Now() })
 				changes, release := make(chan change, 1), make(chan struct{})
 				changes <- change{position: 1, since: source.clock.Now().Add(-time.Hour)}
@@ -102,20 +103,6 @@ func TestASourceIsStuckIfABatchIsNotCommittedForAMinute(t *testing.T) {
 				}
 			})
 		})
-	}
-}
-
-func TestTheBackoffGrowsFromOneSecondToThirty(t *testing.T) {
-	source := &Source{backoff: defaultBackoff}
-	last := time.Duration(0)
-	for range 20 {
-		last = source.backoff.Step()
-		if last < time.Second || last > 30*time.Second {
-			t.Errorf("back-off of %v", last)
-		}
-	}
-	if last < 20*time.Second {
-		t.Errorf("back-off ends at %v", last)
 	}
 }
 

@@ -81,13 +81,34 @@ func TestASlowWatchIsNotReplaced(t *testing.T) {
 		}).config()
 		m := newMemory()
 		source := quick(t, cfg)
-		source.client.lasts = apiwatch.WatchTimeout
+		source.client.WatchTimeout = apiwatch.WatchTimeout
 		stop := run(t, source, Start{Position: 20, CountsKnown: true}, m.commit)
 		defer stop()
 		time.Sleep(events * apiwatch.IdleTimeout)
 		synctest.Wait()
 		if s := source.State(); m.at() != 20+events || s.Connects != 1 {
 			t.Errorf("position %d after %d watches, want one watch", m.at(), s.Connects)
+		}
+	})
+}
+
+// A proxy can accept each watch and break it at once.
+func TestAWatchThatBreaksAtOnceIsRetriedAfterABackoff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var watches int
+		cfg := transport(func(n int, body *io.PipeWriter) {
+			if watches = n; n < 100 {
+				_ = body.CloseWithError(io.ErrUnexpectedEOF)
+			}
+		}).config()
+		source := quick(t, cfg)
+		source.backoff = apiwatch.Backoff
+		stop := run(t, source, Start{Position: 20, CountsKnown: true}, newMemory().commit)
+		defer stop()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if most := 7; watches > most || watches < 2 {
+			t.Errorf("%d watches within a minute, want 2 to %d", watches, most)
 		}
 	})
 }
@@ -237,7 +258,7 @@ func testSilence(t *testing.T, s *apiServer) {
 	m := newMemory()
 	s.begin(m)
 	source := quick(t, s.RESTConfig())
-	source.client.lasts = ClockDifference + 2*time.Second
+	source.client.WatchTimeout = ClockDifference + 2*time.Second
 	var readUpTo atomic.Int64
 	run(t, source, m.start(), func(ctx context.Context, b Batch) error {
 		readUpTo.Store(max(readUpTo.Load(), b.ReadUpTo.UnixMicro()))
@@ -267,7 +288,7 @@ func testSilentProxy(t *testing.T, s *apiServer) {
 	m := newMemory()
 	s.begin(m)
 	source := quick(t, cfg)
-	source.client.idleTimeout = 2 * time.Second
+	source.client.IdleTimeout = 2 * time.Second
 	run(t, source, m.start(), m.commit)
 	s.create("event-silent-before", 1)
 	eventually(t, m.ours).Should(gomega.HaveKey("event-silent-before"))

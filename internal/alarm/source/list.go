@@ -68,11 +68,7 @@ func (r *reader) listReplay(ctx context.Context) error {
 func (r *reader) seed(ctx context.Context, opts metav1.ListOptions) (listed uint64, complete bool, err error) {
 	r.counts.events.BeginList()
 	complete = true
-	listed, err = r.client.list(ctx, opts, func(e *eventsv1.Event, listed uint64) error {
-		position, ok := r.locate(e)
-		if !ok {
-			return nil
-		}
+	listed, err = r.list(ctx, opts, func(e *eventsv1.Event, position, listed uint64) error {
 		if position > listed {
 			complete = false
 			return nil
@@ -82,6 +78,28 @@ func (r *reader) seed(ctx context.Context, opts metav1.ListOptions) (listed uint
 		return nil
 	})
 	return listed, complete, err
+}
+
+// list calls each with every Event that has a position, one page in memory, and with the position of
+// the list. It returns the latter, also with an error.
+func (r *reader) list(ctx context.Context, opts metav1.ListOptions, each func(e *eventsv1.Event, position, listed uint64) error) (listed uint64, err error) {
+	_, _, err = r.client.List(ctx, opts, func(page *eventsv1.EventList) error {
+		if listed == 0 {
+			if listed, err = apiwatch.ParsePosition(page.ResourceVersion); err != nil {
+				return err
+			}
+		}
+		for i := range page.Items {
+			e := &page.Items[i]
+			if position, ok := r.locate(e); ok {
+				if err := each(e, position, listed); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	})
+	return listed, err
 }
 
 // endSeed sends all counts. The last change says whether they are complete: a part of
@@ -159,13 +177,7 @@ func (r *reader) beginList() {
 
 // listPages lists without a watch.
 func (r *reader) listPages(ctx context.Context, opts metav1.ListOptions) error {
-	position, err := r.client.list(ctx, opts, func(e *eventsv1.Event, _ uint64) error {
-		position, ok := r.locate(e)
-		if !ok {
-			return nil
-		}
-		return r.observe(ctx, e, position)
-	})
+	position, err := r.list(ctx, opts, func(e *eventsv1.Event, position, _ uint64) error { return r.observe(ctx, e, position) })
 	if err != nil {
 		return err
 	}

@@ -16,19 +16,7 @@ import (
 
 // run follows the API server until ctx ends.
 func (r *reader) run(ctx context.Context) {
-	backoff := r.source.backoff
-	for ctx.Err() == nil {
-		alive, err := r.connect(ctx)
-		if alive {
-			backoff = r.source.backoff
-			continue
-		}
-		if ctx.Err() != nil {
-			return
-		}
-		r.watchFailed(err)
-		r.source.sleep(ctx, max(backoff.Step(), apiwatch.RetryAfter(err)))
-	}
+	apiwatch.Loop(ctx, r.source.clock, r.source.backoff, r.connect, r.watchFailed)
 }
 
 // connect follows the API server until the watch fails. alive is true if the watch
@@ -38,7 +26,6 @@ func (r *reader) connect(ctx context.Context) (alive bool, err error) {
 		return false, err
 	}
 	body, err := r.open(ctx)
-	r.countIdle(err)
 	if err != nil {
 		r.relist = r.relist || apiwatch.IsExpired(err)
 		return false, err
@@ -48,15 +35,13 @@ func (r *reader) connect(ctx context.Context) (alive bool, err error) {
 	defer r.disconnected()
 	entries, waited, err := r.read(ctx, body)
 	r.countIdle(err)
-	early := r.source.clock.Since(since) < r.source.earlyClose && errors.Is(err, io.EOF) // a broken connection has another error
-	if apiwatch.IsExpired(err) || entries == 0 && (early || apiwatch.IsStatus(err)) {
+	expired, alive := apiwatch.Ended(err, entries, r.source.clock.Since(since) < r.source.earlyClose)
+	if expired {
 		r.relist = true
-		return false, err
+	} else if errors.Is(err, io.EOF) && waited >= ClockDifference {
+		return alive, r.caughtUp(ctx)
 	}
-	if errors.Is(err, io.EOF) && waited >= ClockDifference {
-		return true, r.caughtUp(ctx)
-	}
-	return true, err
+	return alive, err
 }
 
 // caughtUp reports that all Events were read until shortly before now.
@@ -79,7 +64,7 @@ func (r *reader) prepare(ctx context.Context) error {
 		return r.seedFromNow(ctx)
 	}
 	askedAt := r.source.clock.Now()
-	current, err := r.client.current(ctx)
+	current, err := r.client.Current(ctx)
 	if err != nil {
 		return err
 	}
@@ -100,10 +85,10 @@ func (r *reader) prepare(ctx context.Context) error {
 // open begins the watch, with a list if one is needed.
 func (r *reader) open(ctx context.Context) (io.ReadCloser, error) {
 	if !r.relist {
-		return r.client.watch(ctx, apiwatch.ResumeAt(r.position))
+		return r.client.Watch(ctx, apiwatch.ResumeAt(r.position))
 	}
 	r.beginList()
-	body, err := r.client.watch(ctx, streamingList())
+	body, err := r.client.Watch(ctx, streamingList())
 	if !apierrors.IsInvalid(err) {
 		return body, err
 	}
@@ -111,7 +96,7 @@ func (r *reader) open(ctx context.Context) (io.ReadCloser, error) {
 	if err := r.listPages(ctx, metav1.ListOptions{}); err != nil {
 		return nil, err
 	}
-	return r.client.watch(ctx, apiwatch.ResumeAt(r.position))
+	return r.client.Watch(ctx, apiwatch.ResumeAt(r.position))
 }
 
 // read processes entries until the stream ends. It returns their number, and how long it waited for
@@ -139,13 +124,14 @@ func (r *reader) read(ctx context.Context, body io.Reader) (entries int, waited 
 }
 
 // watchFailed logs the first of several failures as an error.
-func (r *reader) watchFailed(err error) {
+func (r *reader) watchFailed(err error) time.Duration {
 	if r.failing || apiwatch.IsExpired(err) || errors.Is(err, io.EOF) || errors.Is(err, errRestored) {
 		r.source.log.V(1).Info("The watch of Events ended", "err", err)
-		return
+		return 0
 	}
 	r.failing = true
 	r.source.log.Error(err, "Events cannot be watched; retrying")
+	return 0
 }
 
 // connected records the start of a watch, and returns its time.

@@ -42,10 +42,8 @@ package source
 import (
 	"context"
 	"sync"
-	"time"
 
 	"github.com/go-logr/logr"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 
@@ -66,14 +64,11 @@ func New(cfg *rest.Config, clk clock.Clock, log logr.Logger) (*Source, error) {
 		client:     c,
 		clock:      clk,
 		log:        log,
-		backoff:    defaultBackoff,
+		backoff:    apiwatch.Backoff,
 		earlyClose: apiwatch.EarlyClose,
 		lag:        newLag(),
 	}, nil
 }
-
-// defaultBackoff waits 1 s to 20 s, plus a random part of up to a half.
-var defaultBackoff = wait.Backoff{Duration: time.Second, Factor: 2, Jitter: 0.5, Steps: 10, Cap: 20 * time.Second}
 
 // Run reads Events and calls handle with one batch after another until ctx ends. It then
 // returns nil and leaves no goroutine and no connection. The first batch can be without occurrences: its
@@ -96,10 +91,10 @@ func (s *Source) Run(ctx context.Context, start Start, handle Handler) error {
 	})
 	s.deliver(ctx, changes, handle)
 	reading.Wait()
-	s.client.connections.CloseAll()
+	s.client.Close()
 	s.stopped()
 	return nil
 }
 
 // Position returns the newest position of the API server.
-func (s *Source) Position(ctx context.Context) (uint64, error) { return s.client.current(ctx) }
+func (s *Source) Position(ctx context.Context) (uint64, error) { return s.client.Current(ctx) }

@@ -54,6 +54,7 @@ func (s *Source) State() State {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	state := s.state
+	state.HandlerFailing = s.failure != nil
 	if !s.uncommitted.IsZero() {
 		state.Behind = s.age(s.uncommitted)
 	}
@@ -117,7 +118,6 @@ func (s *Source) committed(b Batch) {
 	}
 	s.failure = nil
 	s.uncommitted, s.taken = time.Time{}, time.Time{}
-	s.state.HandlerFailing = false
 	s.state.Position = b.Position
 	for i := range b.Occurrences {
 		s.state.Occurrences += b.Occurrences[i].Increase
@@ -131,7 +131,6 @@ func (s *Source) stopped() {
 	defer s.mu.Unlock()
 	s.failure = nil
 	s.uncommitted, s.taken = time.Time{}, time.Time{}
-	s.state.HandlerFailing = false
 }
 
 // commitFailed records that the handler refused a batch. It logs the first of several
@@ -143,7 +142,6 @@ func (s *Source) commitFailed(err error) {
 		s.log.Error(err, "Events could not be committed; retrying")
 	}
 	s.failure = err
-	s.state.HandlerFailing = true
 }
 
 var _ prometheus.Collector = (*Source)(nil)
@@ -289,16 +287,6 @@ type Reset struct {
 // error, it gets the same batch again after a backoff, until it succeeds. The handler can
 // keep the batch.
 type Handler func(ctx context.Context, b Batch) error
-
-// sleep waits for d, or until ctx ends.
-func (s *Source) sleep(ctx context.Context, d time.Duration) {
-	timer := s.clock.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-timer.C():
-	}
-}
 
 // ClockDifference is the assumed maximum difference between the clocks of this machine and of the
 // API server. It is also how late the API server sends an Event at most.
