@@ -8,8 +8,6 @@
 package checkpoint
 
 import (
-	"github.com/bongsu-io/bongsu/internal/alarm/progress"
-
 	"cmp"
 	"context"
 	"encoding/json"
@@ -24,6 +22,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/bongsu-io/bongsu/internal/alarm/progress"
 )
 
 // The checkpoint is a ConfigMap in the operator's namespace.

@@ -1,8 +1,6 @@
 package checkpoint_test
 
 import (
-	"github.com/bongsu-io/bongsu/internal/alarm/progress"
-
 	"errors"
 	"fmt"
 	"maps"
@@ -18,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bongsu-io/bongsu/internal/alarm/checkpoint"
+	"github.com/bongsu-io/bongsu/internal/alarm/progress"
 	"github.com/bongsu-io/bongsu/internal/testing/cluster"
 )
 

@@ -1,8 +1,6 @@
 package checkpoint_test
 
 import (
-	"github.com/bongsu-io/bongsu/internal/alarm/progress"
-
 	"testing"
 	"time"
 
@@ -10,6 +8,7 @@ import (
 
 	"github.com/bongsu-io/bongsu/internal/alarm"
 	"github.com/bongsu-io/bongsu/internal/alarm/checkpoint"
+	"github.com/bongsu-io/bongsu/internal/alarm/progress"
 )
 
 // minute returns a time in minutes after a fixed one.

@@ -1,13 +1,13 @@
 package checkpoint
 
 import (
-	"github.com/bongsu-io/bongsu/internal/alarm/progress"
-
 	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
+
+	"github.com/bongsu-io/bongsu/internal/alarm/progress"
 )
 
 // maxStreams limits the bytes of Streams as JSON. They are a part of maxWaiting. maxStreamRows

@@ -1,8 +1,6 @@
 package checkpoint_test
 
 import (
-	"github.com/bongsu-io/bongsu/internal/alarm/progress"
-
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -11,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/bongsu-io/bongsu/internal/alarm/checkpoint"
+	"github.com/bongsu-io/bongsu/internal/alarm/progress"
 )
 
 const greedy, victim = "AlarmReceiver/greedy/hook", "AlarmReceiver/shop/hook"

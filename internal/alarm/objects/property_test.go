@@ -1,8 +1,6 @@
 package objects
 
 import (
-	"github.com/bongsu-io/bongsu/internal/alarm/progress"
-
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -15,6 +13,7 @@ import (
 
 	"github.com/bongsu-io/bongsu/internal/alarm"
 	"github.com/bongsu-io/bongsu/internal/alarm/outbox"
+	"github.com/bongsu-io/bongsu/internal/alarm/progress"
 	"github.com/bongsu-io/bongsu/internal/kube"
 )
 

@@ -1,8 +1,6 @@
 package objects
 
 import (
-	"github.com/bongsu-io/bongsu/internal/alarm/progress"
-
 	"cmp"
 	"context"
 	"errors"
@@ -20,6 +18,7 @@ import (
 	"github.com/bongsu-io/bongsu/internal/alarm/apiwatch"
 	"github.com/bongsu-io/bongsu/internal/alarm/live"
 	"github.com/bongsu-io/bongsu/internal/alarm/outbox"
+	"github.com/bongsu-io/bongsu/internal/alarm/progress"
 )
 
 // watcher reads the changes of one resource.

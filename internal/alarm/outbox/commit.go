@@ -1,9 +1,6 @@
 package outbox
 
 import (
-	"github.com/bongsu-io/bongsu/internal/alarm/ledger"
-	"github.com/bongsu-io/bongsu/internal/alarm/progress"
-
 	"context"
 	"database/sql"
 	"errors"
@@ -13,7 +10,9 @@ import (
 	"time"
 
 	"github.com/bongsu-io/bongsu/internal/alarm"
+	"github.com/bongsu-io/bongsu/internal/alarm/ledger"
 	"github.com/bongsu-io/bongsu/internal/alarm/outbox/file"
+	"github.com/bongsu-io/bongsu/internal/alarm/progress"
 )
 
 // Change is what one decision changes.

@@ -1,8 +1,6 @@
 package outbox
 
 import (
-	"github.com/bongsu-io/bongsu/internal/alarm/progress"
-
 	"bytes"
 	"context"
 	"errors"
@@ -15,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/bongsu-io/bongsu/internal/alarm/outbox/file"
+	"github.com/bongsu-io/bongsu/internal/alarm/progress"
 )
 
 // fill commits until there is no space. It checks that the failed commit changed nothing.

@@ -1,8 +1,6 @@
 package outbox
 
 import (
-	"github.com/bongsu-io/bongsu/internal/alarm/progress"
-
 	"context"
 	"database/sql"
 	"errors"
@@ -17,8 +15,8 @@ import (
 	testingclock "k8s.io/utils/clock/testing"
 
 	"github.com/bongsu-io/bongsu/internal/alarm/group"
-
 	"github.com/bongsu-io/bongsu/internal/alarm/outbox/file"
+	"github.com/bongsu-io/bongsu/internal/alarm/progress"
 )
 
 // grouped is a store with a clock. Its groups wait 5 s before the first message and 60 s

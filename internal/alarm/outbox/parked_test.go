@@ -1,9 +1,6 @@
 package outbox
 
 import (
-	"github.com/bongsu-io/bongsu/internal/alarm/ledger"
-	"github.com/bongsu-io/bongsu/internal/alarm/progress"
-
 	"fmt"
 	"strconv"
 	"strings"
@@ -12,6 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/bongsu-io/bongsu/internal/alarm"
+	"github.com/bongsu-io/bongsu/internal/alarm/ledger"
+	"github.com/bongsu-io/bongsu/internal/alarm/progress"
 )
 
 // parkedAt returns an occurrence that waits for an object, and that receiver r must get.

@@ -1,9 +1,6 @@
 package outbox
 
 import (
-	"github.com/bongsu-io/bongsu/internal/alarm/ledger"
-	"github.com/bongsu-io/bongsu/internal/alarm/progress"
-
 	"context"
 	"fmt"
 	"strings"
@@ -13,6 +10,8 @@ import (
 	testingclock "k8s.io/utils/clock/testing"
 
 	"github.com/bongsu-io/bongsu/internal/alarm/group"
+	"github.com/bongsu-io/bongsu/internal/alarm/ledger"
+	"github.com/bongsu-io/bongsu/internal/alarm/progress"
 )
 
 // send sends the message of a group that is due, and lets change decide what is stored of it.

@@ -1,14 +1,14 @@
 package outbox
 
 import (
-	"github.com/bongsu-io/bongsu/internal/alarm/ledger"
-	"github.com/bongsu-io/bongsu/internal/alarm/progress"
-
 	"context"
 	"database/sql"
 	"maps"
 	"slices"
 	"time"
+
+	"github.com/bongsu-io/bongsu/internal/alarm/ledger"
+	"github.com/bongsu-io/bongsu/internal/alarm/progress"
 )
 
 // Replay is what a leader knows that does not have the outbox of the last one.

@@ -1,13 +1,12 @@
 package outbox
 
 import (
-	"github.com/bongsu-io/bongsu/internal/alarm/progress"
-
 	"context"
 	"encoding/json"
 	"time"
 
 	"github.com/bongsu-io/bongsu/internal/alarm/outbox/file"
+	"github.com/bongsu-io/bongsu/internal/alarm/progress"
 )
 
 // State describes the position and the leader's term.

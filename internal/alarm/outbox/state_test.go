@@ -1,9 +1,6 @@
 package outbox
 
 import (
-	"github.com/bongsu-io/bongsu/internal/alarm/ledger"
-	"github.com/bongsu-io/bongsu/internal/alarm/progress"
-
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -13,6 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/bongsu-io/bongsu/internal/alarm"
+	"github.com/bongsu-io/bongsu/internal/alarm/ledger"
+	"github.com/bongsu-io/bongsu/internal/alarm/progress"
 )
 
 func TestStateIsTheSameAfterARestart(t *testing.T) {

@@ -1,13 +1,13 @@
 package outbox
 
 import (
-	"github.com/bongsu-io/bongsu/internal/alarm/progress"
-
 	"context"
 	"database/sql"
 	"errors"
 	"slices"
 	"time"
+
+	"github.com/bongsu-io/bongsu/internal/alarm/progress"
 )
 
 // Stream is what is stored of the changes of one resource.

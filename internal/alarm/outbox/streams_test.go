@@ -1,9 +1,6 @@
 package outbox
 
 import (
-	"github.com/bongsu-io/bongsu/internal/alarm/ledger"
-	"github.com/bongsu-io/bongsu/internal/alarm/progress"
-
 	"bytes"
 	"context"
 	"errors"
@@ -20,8 +17,9 @@ import (
 	testingclock "k8s.io/utils/clock/testing"
 
 	"github.com/bongsu-io/bongsu/internal/alarm/group"
-
+	"github.com/bongsu-io/bongsu/internal/alarm/ledger"
 	"github.com/bongsu-io/bongsu/internal/alarm/outbox/file"
+	"github.com/bongsu-io/bongsu/internal/alarm/progress"
 )
 
 // baselineOf returns the baseline of an object in a namespace.

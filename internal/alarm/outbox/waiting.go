@@ -1,12 +1,12 @@
 package outbox
 
 import (
-	"github.com/bongsu-io/bongsu/internal/alarm/progress"
-
 	"context"
 	"database/sql"
 	"maps"
 	"slices"
+
+	"github.com/bongsu-io/bongsu/internal/alarm/progress"
 )
 
 // Waiting is how much waits for a receiver that the checkpoint lists by key.

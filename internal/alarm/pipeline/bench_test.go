@@ -1,8 +1,6 @@
 package pipeline
 
 import (
-	"github.com/bongsu-io/bongsu/internal/alarm/progress"
-
 	"context"
 	"database/sql"
 	"fmt"
@@ -26,6 +24,7 @@ import (
 	"github.com/bongsu-io/bongsu/internal/alarm/match"
 	"github.com/bongsu-io/bongsu/internal/alarm/outbox"
 	"github.com/bongsu-io/bongsu/internal/alarm/outbox/file"
+	"github.com/bongsu-io/bongsu/internal/alarm/progress"
 	"github.com/bongsu-io/bongsu/internal/alarm/source"
 	"github.com/bongsu-io/bongsu/internal/kube"
 	"github.com/bongsu-io/bongsu/internal/testing/eventstream"

@@ -1,8 +1,6 @@
 package pipeline
 
 import (
-	"github.com/bongsu-io/bongsu/internal/alarm/progress"
-
 	"context"
 	"errors"
 	"fmt"
@@ -23,6 +21,7 @@ import (
 	"github.com/bongsu-io/bongsu/internal/alarm/checkpoint"
 	"github.com/bongsu-io/bongsu/internal/alarm/group"
 	"github.com/bongsu-io/bongsu/internal/alarm/outbox"
+	"github.com/bongsu-io/bongsu/internal/alarm/progress"
 	"github.com/bongsu-io/bongsu/internal/alarm/source"
 )
 

@@ -1,8 +1,6 @@
 package pipeline
 
 import (
-	"github.com/bongsu-io/bongsu/internal/alarm/progress"
-
 	"cmp"
 	"context"
 	"encoding/json"
@@ -15,6 +13,7 @@ import (
 	"github.com/bongsu-io/bongsu/internal/alarm/match"
 	"github.com/bongsu-io/bongsu/internal/alarm/message"
 	"github.com/bongsu-io/bongsu/internal/alarm/outbox"
+	"github.com/bongsu-io/bongsu/internal/alarm/progress"
 	"github.com/bongsu-io/bongsu/internal/alarm/source"
 )
 

@@ -1,14 +1,13 @@
 package pipeline
 
 import (
-	"github.com/bongsu-io/bongsu/internal/alarm/progress"
-
 	"slices"
 	"strings"
 
 	"github.com/bongsu-io/bongsu/internal/alarm"
 	"github.com/bongsu-io/bongsu/internal/alarm/match"
 	"github.com/bongsu-io/bongsu/internal/alarm/message"
+	"github.com/bongsu-io/bongsu/internal/alarm/progress"
 )
 
 // evaluation is the result of one alarm for one occurrence.

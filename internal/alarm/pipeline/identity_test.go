@@ -1,8 +1,6 @@
 package pipeline
 
 import (
-	"github.com/bongsu-io/bongsu/internal/alarm/progress"
-
 	"testing"
 	"time"
 
@@ -11,6 +9,7 @@ import (
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/internal/alarm"
 	"github.com/bongsu-io/bongsu/internal/alarm/checkpoint"
+	"github.com/bongsu-io/bongsu/internal/alarm/progress"
 )
 
 // backlogs returns the number of entries that wait, by receiver.

@@ -1,8 +1,6 @@
 package pipeline
 
 import (
-	"github.com/bongsu-io/bongsu/internal/alarm/progress"
-
 	"context"
 	"slices"
 	"time"
@@ -11,6 +9,7 @@ import (
 
 	"github.com/bongsu-io/bongsu/internal/alarm"
 	"github.com/bongsu-io/bongsu/internal/alarm/match"
+	"github.com/bongsu-io/bongsu/internal/alarm/progress"
 )
 
 // batchReadTime limits the time for all reads of a batch. Occurrences whose objects are then

@@ -1,8 +1,6 @@
 package pipeline
 
 import (
-	"github.com/bongsu-io/bongsu/internal/alarm/progress"
-
 	"context"
 	"fmt"
 	"strings"
@@ -17,6 +15,7 @@ import (
 	"github.com/bongsu-io/bongsu/internal/alarm/enrich"
 	"github.com/bongsu-io/bongsu/internal/alarm/match"
 	"github.com/bongsu-io/bongsu/internal/alarm/outbox"
+	"github.com/bongsu-io/bongsu/internal/alarm/progress"
 	"github.com/bongsu-io/bongsu/internal/kube"
 )
 

@@ -1,9 +1,6 @@
 package pipeline
 
 import (
-	"github.com/bongsu-io/bongsu/internal/alarm/ledger"
-	"github.com/bongsu-io/bongsu/internal/alarm/progress"
-
 	"context"
 	"encoding/json"
 	"errors"
@@ -17,8 +14,10 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/bongsu-io/bongsu/internal/alarm"
+	"github.com/bongsu-io/bongsu/internal/alarm/ledger"
 	"github.com/bongsu-io/bongsu/internal/alarm/match"
 	"github.com/bongsu-io/bongsu/internal/alarm/outbox"
+	"github.com/bongsu-io/bongsu/internal/alarm/progress"
 )
 
 // waitingError is what an alarm reports while occurrences wait for something that cannot be read.

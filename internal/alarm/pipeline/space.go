@@ -1,11 +1,10 @@
 package pipeline
 
 import (
-	"github.com/bongsu-io/bongsu/internal/alarm/ledger"
-
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bongsu-io/bongsu/internal/alarm"
+	"github.com/bongsu-io/bongsu/internal/alarm/ledger"
 	"github.com/bongsu-io/bongsu/internal/alarm/outbox"
 	"github.com/bongsu-io/bongsu/internal/kube"
 )

@@ -1,17 +1,16 @@
 package pipeline
 
 import (
-	"github.com/bongsu-io/bongsu/internal/alarm/ledger"
-	"github.com/bongsu-io/bongsu/internal/alarm/progress"
-
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/bongsu-io/bongsu/internal/alarm"
+	"github.com/bongsu-io/bongsu/internal/alarm/ledger"
 	"github.com/bongsu-io/bongsu/internal/alarm/match"
 	"github.com/bongsu-io/bongsu/internal/alarm/outbox"
+	"github.com/bongsu-io/bongsu/internal/alarm/progress"
 	"github.com/bongsu-io/bongsu/internal/kube"
 )
 

@@ -1,8 +1,6 @@
 package pipeline
 
 import (
-	"github.com/bongsu-io/bongsu/internal/alarm/progress"
-
 	"context"
 	"fmt"
 	"testing"
@@ -13,6 +11,7 @@ import (
 	"github.com/bongsu-io/bongsu/internal/alarm/checkpoint"
 	"github.com/bongsu-io/bongsu/internal/alarm/group"
 	"github.com/bongsu-io/bongsu/internal/alarm/outbox"
+	"github.com/bongsu-io/bongsu/internal/alarm/progress"
 )
 
 // changesOf returns entries of changes for a receiver, at positions from, from+1, ...

@@ -1,8 +1,6 @@
 package pipeline
 
 import (
-	"github.com/bongsu-io/bongsu/internal/alarm/progress"
-
 	"context"
 	"errors"
 	"maps"
@@ -13,6 +11,7 @@ import (
 	"github.com/bongsu-io/bongsu/internal/alarm/match"
 	"github.com/bongsu-io/bongsu/internal/alarm/outbox"
 	"github.com/bongsu-io/bongsu/internal/alarm/outbox/file"
+	"github.com/bongsu-io/bongsu/internal/alarm/progress"
 )
 
 const (
