@@ -250,9 +250,8 @@ func (r *Reconciler) apply(ctx context.Context, object Object, key kube.Key) (st
 	if err != nil {
 		return status.Result{}, err
 	}
-	if len(receivers.keys) == 0 && receivers.route == nil {
+	if !receivers.any() {
 		r.deactivate(key, object)
-		return receivers.result, nil
 	}
 	version := fmt.Sprint(object.GetUID(), object.GetGeneration(), receivers.keys, receivers.route.Version())
 	if refused := r.claim(key, object); !refused.Ready() {
@@ -301,7 +300,8 @@ func (r *Reconciler) wait(key kube.Key, object Object) time.Duration {
 	return r.pace.wait(key.Namespace, match.EstimateMemory(object))
 }
 
-// compile puts an alarm into force. The result contains what is wrong with it, or that it must wait.
+// compile puts an alarm into force, if it has a receiver. The result contains what is wrong with it, or
+// that it must wait.
 func (r *Reconciler) compile(object Object, key kube.Key, version string, to *receivers) (status.Result, error) {
 	if wait := r.wait(key, object); wait > 0 {
 		return status.Result{Unchanged: true, RequeueAfter: wait}, nil
@@ -316,6 +316,9 @@ func (r *Reconciler) compile(object Object, key kube.Key, version string, to *re
 	}
 	if err != nil {
 		return status.Result{}, err
+	}
+	if !to.any() {
+		return to.result, nil
 	}
 	r.alarms.Set(key.String(), version, compiled)
 	return status.Result{}, nil

@@ -128,6 +128,17 @@ func TestAProblemOfAnAlarmIsReportedUntilItIsCorrected(t *testing.T) {
 			message: "spec.mute[1] is invalid: duplicate of spec.mute[0]",
 			heal:    func(s *scene) { s.patch(s.alarm("it"), `{"spec":{"mute":[]}}`) },
 		},
+		"a mistake, and a receiver that does not exist": {
+			spec: func(*scene) string {
+				return "match: [{}]\nmute: [{months: [{start: 1}]}, {months: [{start: 1}]}]\nreceivers: [{name: later}]"
+			},
+			reason:  v1alpha1.ReasonInvalidMute,
+			message: "spec.mute[1] is invalid: duplicate of spec.mute[0]",
+			heal: func(s *scene) {
+				s.create("AlarmReceiver", "later", "log: {}")
+				s.patch(s.alarm("it"), `{"spec":{"mute":[]}}`)
+			},
+		},
 		"a receiver that does not exist": {
 			spec:    func(*scene) string { return "match: [{reasons: [Never]}]\nreceivers: [{name: later}]" },
 			reason:  v1alpha1.ReasonReceiverNotFound,

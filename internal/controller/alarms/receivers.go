@@ -34,6 +34,9 @@ type receivers struct {
 	result status.Result
 }
 
+// any reports whether the alarm has a receiver.
+func (to *receivers) any() bool { return len(to.keys) > 0 || to.route != nil }
+
 // resolveReceivers finds the receivers in spec.receivers that exist and allow the alarm, and those
 // that spec.receiversFrom can choose.
 func (r *Reconciler) resolveReceivers(ctx context.Context, object Object) (receivers, error) {
