@@ -122,9 +122,10 @@ func TestCallsOfAClosedStoreFail(t *testing.T) {
 		"read":     func() error { return second(s.Pending(ctx, Query{Receiver: "r", Lane: MainLane, Limit: 1})) },
 		"read one": func() error { return second(s.Prepared(ctx, "r", MainLane)) },
 		"read counts": func() (err error) {
-			for _, err = range s.EventCounts(ctx) {
+			for _, err := range s.EventCounts(ctx) {
+				return err
 			}
-			return err
+			return nil
 		},
 		"drop":         func() error { return second(s.DropReceiver(ctx, "r")) },
 		"lazily write": func() error { return second(s.Prepare(ctx, "r", MainLane, []int64{1}, "", nil)) },
