@@ -72,7 +72,7 @@ type Repeated struct {
 	Group string
 	// Ended is true if the group ended, but was not resolved.
 	Ended bool
-	// Data is Attempt.Remember, or the result of the Composer.
+	// Data is GroupState.Remember, or the result of the Composer.
 	Data []byte
 }
 

@@ -112,7 +112,7 @@ func (s *Store) dropEntries(ctx context.Context, delivered offsets) error {
 			}
 		}
 	}
-	return s.read("read the entries", err)
+	return s.read("drop delivered entries", err)
 }
 
 // heldPart is a row of held.

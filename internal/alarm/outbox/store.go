@@ -165,12 +165,13 @@ type tx struct {
 // tx returns the tx of a transaction, which changes share that wait at the same time.
 func (s *shared) tx(of *file.Tx) *tx {
 	if of.Data == nil {
-		tx := &tx{Tx: of, shared: s, space: s.memory.space.Draft()}
-		of.Data = tx
-		of.After(func() { s.memory.apply(tx) })
+		of.Data = &tx{Tx: of, shared: s, space: s.memory.space.Draft()}
 	}
 	return of.Data.(*tx)
 }
+
+// Committed applies the changes to the memory.
+func (tx *tx) Committed() { tx.memory.apply(tx) }
 
 // after registers a change to the memory, applied after the commit.
 func (tx *tx) after(change func(*memory)) {

@@ -280,7 +280,7 @@ func (b *entryBuilder) addAll(occurrences []alarm.Occurrence, evaluations [][]ev
 
 // add adds an entry for each receiver, if the occurrence matched. One that is suppressed only counts
 // in its group. It skips receivers for which the occurrence was handled before. Such an occurrence still
-// belongs to its group, so that group gets an entry that is marked as served.
+// belongs to its group, so that group gets an entry that is marked as sent.
 func (b *entryBuilder) add(occ *alarm.Occurrence, e *evaluation, handled *progress.Offsets) error {
 	if e.outcome != match.Matched {
 		return nil

@@ -296,7 +296,7 @@ func (s meters) charge(m *matcher) {
 }
 
 // evaluateAgain returns the evaluation of one alarm, or none if it does not match. If the
-// alarms are over their tenant, the evaluation can be wrong.
+// alarms are over their budget, the evaluation can be wrong.
 func (m *matcher) evaluateAgain(ctx context.Context, a *match.Alarm, occ *alarm.Occurrence, meters meters) (evaluations []evaluation, overBudget bool) {
 	index, meter := match.NewIndex([]*match.Alarm{a}), meters.ofAlarms.meter
 	var candidates []match.Candidate

@@ -170,7 +170,10 @@ func (f *File) write(ctx context.Context, mode Mode, change func(context.Context
 			return err
 		}
 	}
-	return f.failed(f.writer.do(ctx, &request{change: change, mode: mode}))
+	if err := f.writer.do(ctx, &request{change: change, mode: mode}); err != nil {
+		return f.failed(err)
+	}
+	return nil
 }
 
 // Readers returns the connections that read.

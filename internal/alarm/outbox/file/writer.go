@@ -82,7 +82,7 @@ func (w *writer) flush(ctx context.Context) {
 	}
 }
 
-// transact runs the changes in one transaction, and what they registered for after the commit.
+// transact runs the changes in one transaction.
 func (w *writer) transact(ctx context.Context, requests ...*request) error {
 	if w.closed {
 		return ErrClosed
@@ -101,8 +101,8 @@ func (w *writer) transact(ctx context.Context, requests ...*request) error {
 		_, _ = tx.Exec(ctx, `ROLLBACK`)
 		return err
 	}
-	for _, do := range tx.after {
-		do()
+	if tx.Data != nil {
+		tx.Data.Committed()
 	}
 	if tx.Freed {
 		w.shrink(ctx)
@@ -170,11 +170,11 @@ func (w *writer) prepare(ctx context.Context, query string) (*sql.Stmt, error) {
 // Tx is a transaction. Changes that wait at the same time share it.
 type Tx struct {
 	writer *writer
-	after  []func()
 	// Freed is set by a change that can have freed pages: the file then shrinks.
 	Freed bool
-	// Data belongs to the changes that share the transaction. It is nil for the first one.
-	Data any
+	// Data belongs to the changes that share the transaction. It is nil for the first one. Committed
+	// is called after the commit, before another transaction begins.
+	Data interface{ Committed() }
 }
 
 func (tx *Tx) run(ctx context.Context, requests []*request) error {
@@ -213,9 +213,6 @@ func (tx *Tx) Used(ctx context.Context) (used int64, err error) {
 	err = tx.Row(ctx, SelectUsed).Scan(&used)
 	return used, err
 }
-
-// After registers what to do after the commit, before any other change.
-func (tx *Tx) After(do func()) { tx.after = append(tx.after, do) }
 
 // Exec runs a statement and returns how many rows it changed. Each statement is prepared
 // once.
