@@ -11,8 +11,6 @@ const (
 	// maxBatchBytes limits the bodies of the messages of a batch. One message alone can have
 	// more.
 	maxBatchBytes = 128 << 10
-	// batchPage is the number of entries that are read at once for a batch.
-	batchPage = 25
 	// batchAttempts is the number of attempts of a batch, after which its messages are sent
 	// alone. If the receiver rejects the batch, they are sent alone at once.
 	batchAttempts = 3
@@ -54,8 +52,8 @@ func (w *worker) batch(c config) (*draft, error) {
 	}
 	d, bytes := newDraft(false), 0
 	d.Kind, d.Format = KindBatch, c.receiver.Notifier.Format()
-	err := d.collect(limit, batchPage, w.pending, func(e *outbox.Entry, m *message.Part) (choice, error) {
-		if m == nil || len(d.ids) == 0 && e.ID <= w.lane.single {
+	err := d.collect(limit, w.pending(), func(e *outbox.Entry, m *message.Part) (choice, error) {
+		if m == nil || w.lane.singles[e.ID] {
 			return choice{}, nil // one that cannot be read or rendered is sent alone, which drops it
 		}
 		body, err := w.render(c, m.Message)

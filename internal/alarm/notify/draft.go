@@ -19,6 +19,8 @@ type draft struct {
 	content
 	ids  []int64
 	keys []string
+	// tenant is that of the first entry.
+	tenant string
 	// incident means that the newest message replaces the others. combined has those that can be
 	// read, and readable is their number.
 	incident bool
@@ -45,6 +47,9 @@ func newDraft(incident bool) *draft {
 
 // take adds an entry. Its message is nil if it cannot be read.
 func (d *draft) take(e *outbox.Entry, m *message.Part) {
+	if len(d.ids) == 0 {
+		d.tenant = e.Tenant
+	}
 	d.ids, d.keys = append(d.ids, e.ID), append(d.keys, e.Key)
 	if m != nil {
 		d.readable++
@@ -93,18 +98,17 @@ type choice struct{ take, more bool }
 // chooser chooses entries. The message is nil if it cannot be read.
 type chooser func(*outbox.Entry, *message.Part) (choice, error)
 
-// collect offers pages of at most so many entries to a draft, the oldest first, until it has enough.
-// read returns the page after an ID.
-func (d *draft) collect(limit, page int, read func(after int64, size int) ([]outbox.Entry, error), choose chooser) error {
-	for after := int64(0); len(d.ids) < limit; {
-		entries, err := read(after, min(page, limit-len(d.ids)))
+// collect offers pages of entries to a draft, until it has enough. read returns the next page, which has
+// at most size entries.
+func (d *draft) collect(limit int, read func(size int) ([]outbox.Entry, error), choose chooser) error {
+	for len(d.ids) < limit {
+		entries, err := read(limit - len(d.ids))
 		if len(entries) == 0 || err != nil {
 			return err
 		}
 		if more, err := d.offer(entries, choose); !more || err != nil {
 			return err
 		}
-		after = entries[len(entries)-1].ID
 	}
 	return nil
 }
@@ -124,11 +128,6 @@ func (d *draft) offer(entries []outbox.Entry, choose chooser) (more bool, err er
 		more = chosen.more
 	}
 	return more, nil
-}
-
-// pending reads a page of the lane.
-func (w *worker) pending(after int64, size int) ([]outbox.Entry, error) {
-	return w.outbox.Pending(w.storage, outbox.Query{Receiver: w.queue.key, Lane: w.lane.id, After: after, Limit: size})
 }
 
 // setGroup replaces the state of a group by a later one, unless that changes nothing.

@@ -17,40 +17,35 @@ const afterStart = 10 * time.Minute
 // unusable. It reports whether any message is left.
 func (w *worker) expire(lane int64) (waiting bool, err error) {
 	before := alarm.Now(w.clock, w.began).Add(-w.opts.MaxAge)
-	head, err := w.outbox.Head(w.storage, w.queue.key, lane)
-	if err != nil || head == nil {
+	oldest, waiting, err := w.outbox.OldestIn(w.storage, w.queue.key, lane)
+	if err != nil || !waiting || !oldest.Before(before) || w.clock.Since(w.began) < min(afterStart, w.opts.MaxAge) {
+		return waiting, err
+	}
+	if err := w.expirePrepared(lane, before); err != nil {
 		return false, err
-	}
-	if !head.Oldest.Before(before) || w.clock.Since(w.began) < min(afterStart, w.opts.MaxAge) {
-		return true, nil
-	}
-	if head.Prepared {
-		if done, err := w.expirePrepared(lane); !done || err != nil {
-			return false, err
-		}
 	}
 	counts, err := w.outbox.DropOlderThan(w.storage, w.queue.key, lane, before)
 	if err != nil {
 		return false, err
 	}
 	w.dropped(counts, DropExpired, w.expiredText())
-	head, err = w.outbox.Head(w.storage, w.queue.key, lane)
-	return head != nil, err
+	_, waiting, err = w.outbox.OldestIn(w.storage, w.queue.key, lane)
+	return waiting, err
 }
 
-// expirePrepared drops the prepared message of a lane. If it has several entries, these are pending
-// again instead, because the newer ones are not too old. done is false if there is none.
-func (w *worker) expirePrepared(lane int64) (done bool, err error) {
+// expirePrepared drops the prepared message of a lane if it is too old. If it has several entries,
+// these are pending again instead, because the newer ones are not too old.
+func (w *worker) expirePrepared(lane int64, before time.Time) error {
 	prepared, err := w.outbox.Prepared(w.storage, w.queue.key, lane)
 	switch {
-	case prepared == nil || err != nil:
-		return false, err
+	case prepared == nil || err != nil || !prepared.Oldest.Before(before):
+		return err
 	case len(prepared.Entries) > 1:
 		_, err := w.outbox.Discard(w.storage, prepared)
-		return true, err
+		return err
 	}
 	w.result = &result{request: &request{Attempt: prepared}, cause: DropExpired, text: w.expiredText()}
-	return true, w.finish()
+	return w.finish()
 }
 
 func (w *worker) expiredText() string {

@@ -39,9 +39,9 @@ func (w *worker) incident(c config) (*draft, error) {
 		return nil, nil
 	}
 	d, of, state := newDraft(true), "", incidentState{}
-	err := d.collect(limit, pageSize, w.pendingAbout(d), func(e *outbox.Entry, m *message.Part) (choice, error) {
+	err := d.collect(limit, w.pendingAbout(d), func(e *outbox.Entry, m *message.Part) (choice, error) {
 		switch {
-		case m == nil, len(d.ids) == 0 && e.ID <= w.lane.single:
+		case m == nil, len(d.ids) == 0 && w.lane.singles[e.ID]:
 			return choice{}, nil
 		case len(d.ids) == 0:
 			of, state = n.Incident(&m.Message), stateOf(&m.Message)
@@ -59,12 +59,18 @@ func (w *worker) incident(c config) (*draft, error) {
 	return d, nil
 }
 
-// pendingAbout reads the oldest entry, and then those with its subject.
-func (w *worker) pendingAbout(d *draft) func(after int64, size int) ([]outbox.Entry, error) {
-	return func(after int64, size int) ([]outbox.Entry, error) {
+// pendingAbout reads the first entry, and then pages of those with its subject.
+func (w *worker) pendingAbout(d *draft) func(size int) ([]outbox.Entry, error) {
+	first, after := w.pending(), int64(0)
+	return func(size int) (entries []outbox.Entry, err error) {
 		if len(d.ids) == 0 {
-			return w.outbox.Pending(w.storage, outbox.Query{Receiver: w.queue.key, Lane: w.lane.id, Limit: 1})
+			entries, err = first(1)
+		} else {
+			entries, err = w.outbox.Pending(w.storage, outbox.Query{Receiver: w.queue.key, About: d.ids[0], After: after, Limit: min(size, pageSize)})
 		}
-		return w.outbox.Pending(w.storage, outbox.Query{Receiver: w.queue.key, Lane: outbox.MainLane, About: d.ids[0], After: after, Limit: size})
+		if len(entries) > 0 {
+			after = entries[len(entries)-1].ID
+		}
+		return entries, err
 	}
 }

@@ -111,7 +111,7 @@ func (w *worker) forgetFailures() {
 	w.endPauses()
 	w.queue.accepted = time.Time{}
 	for _, l := range w.queue.lanes {
-		l.alone, l.batch, l.single = false, 0, 0
+		l.alone, l.batch, l.singles = false, 0, nil
 	}
 }
 
@@ -169,10 +169,13 @@ func (w *worker) laneFailed(r *request) error {
 // them can be the cause. Those of a batch are sent alone. If its size is the cause, the next
 // batches are smaller. After a refusal about an incident, its oldest message is sent alone.
 func (w *worker) divide(r *request) error {
-	w.lane.single = r.Entries[0]
+	alone := r.Entries[:1]
 	if r.Kind == KindBatch {
-		w.lane.single = r.Entries[len(r.Entries)-1]
-		w.lane.batch = max(minBatch, len(r.Entries)/2)
+		alone, w.lane.batch = r.Entries, max(minBatch, len(r.Entries)/2)
+	}
+	w.lane.singles = map[int64]bool{}
+	for _, id := range alone {
+		w.lane.singles[id] = true
 	}
 	_, err := w.outbox.Discard(w.storage, r.Attempt)
 	return err

@@ -20,7 +20,7 @@ type Store interface {
 type Outbox interface {
 	Receivers() []string
 	Backlog(receiver string) outbox.Backlog
-	Head(ctx context.Context, receiver string, lane int64) (*outbox.Head, error)
+	OldestIn(ctx context.Context, receiver string, lane int64) (created time.Time, found bool, err error)
 	Pending(ctx context.Context, q outbox.Query) ([]outbox.Entry, error)
 	Entries(ctx context.Context, ids []int64) ([]outbox.Entry, error)
 	Prepared(ctx context.Context, receiver string, lane int64) (*outbox.Attempt, error)
@@ -32,8 +32,9 @@ type Outbox interface {
 	DropReceiver(ctx context.Context, receiver string) (outbox.Counts, error)
 }
 
-// Lanes moves messages that are set aside.
+// Lanes divides the messages of a receiver.
 type Lanes interface {
+	NextTenant(ctx context.Context, receiver, after string) (tenant string, found bool, err error)
 	SideLanes(ctx context.Context, receiver string) ([]int64, error)
 	SetAside(ctx context.Context, a *outbox.Attempt) (bool, error)
 	Rejoin(ctx context.Context, receiver string, lane int64) (bool, error)

@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	// pageSize is the number of entries that are read at once for a message. It limits
+	// pageSize is the number of entries that are read at once for a message about an incident. It limits
 	// the memory.
 	pageSize = 500
 	// maxSeparate is the maximum backlog at which a Threader gets one message for each
@@ -108,6 +108,7 @@ func (w *worker) store(d *draft) (*request, error) {
 	if err != nil {
 		return nil, err
 	}
+	w.lane.tenant = d.tenant
 	return &request{a, d.content}, nil
 }
 
@@ -167,7 +168,7 @@ func (w *worker) renderAgain(c config, r *request) (*request, error) {
 func (w *worker) digest(c config, limit int) (*draft, error) {
 	d, to, searched := newDraft(false), "", 0
 	separate := w.separator(c.receiver)
-	return d, d.collect(limit, pageSize, w.pending, func(e *outbox.Entry, m *message.Part) (choice, error) {
+	return d, d.collect(limit, w.pending(), func(e *outbox.Entry, m *message.Part) (choice, error) {
 		if searched++; searched > maxSearched {
 			return choice{}, nil
 		}

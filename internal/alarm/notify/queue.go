@@ -149,9 +149,11 @@ type lane struct {
 	// limit is the number of entries that the next digest can have; 0 is no limit.
 	limit int
 	// batch is the number of messages that the next batch can have; 0 is the limit of the
-	// receiver. Entries with an ID up to single are sent alone.
-	batch  int
-	single int64
+	// receiver. The entries in singles are sent alone.
+	batch   int
+	singles map[int64]bool
+	// tenant had the last turn.
+	tenant string
 	// noSpace means that the next message could not be prepared: see worker.noteSpace.
 	noSpace bool
 }

@@ -24,7 +24,7 @@ type Attempt struct {
 	// Key is the idempotency key of the message.
 	Key  string
 	Body []byte
-	// Entries are the IDs of the entries of the message, the oldest first.
+	// Entries are the IDs of the entries of the message. Those of a tenant are in order.
 	Entries []int64
 	// Count is the number of occurrences of the message.
 	Count int64

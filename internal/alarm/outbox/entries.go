@@ -34,7 +34,8 @@ type Entry struct {
 	Count int64
 	// CreatedAt is stored with microseconds and returned in UTC.
 	CreatedAt time.Time
-	// Tenant names whose space the entry uses: see [Store.Space].
+	// Tenant names whose space the entry uses, see [Store.Space], and in whose turn it is sent: see
+	// [Store.NextTenant].
 	Tenant string
 	// Payload is the content of the message. Commit stores it once for neighboring entries
 	// of one alarm and position.
@@ -45,7 +46,7 @@ type Entry struct {
 }
 
 const selectEntries = `
-	SELECT entry.id, receiver, alarm, key, position, count, created_at, coalesce(data, x''), group_id
+	SELECT entry.id, receiver, alarm, key, position, count, created_at, tenant, coalesce(data, x''), group_id
 	FROM entry LEFT JOIN content ON content.id = entry.content `
 
 // unprepared is the condition for the entries of a receiver (?1) that are in no prepared message.
@@ -56,6 +57,10 @@ func selectPending(lane int64) string {
 	return selectEntries + `
 	WHERE receiver = ?1 AND ` + inLane(lane, "?4") + ` AND entry.id > ?2 AND ` + unprepared + ` ORDER BY entry.id LIMIT ?3`
 }
+
+// selectOfTenant selects those of a tenant from the main lane.
+const selectOfTenant = selectEntries + `
+	WHERE receiver = ?1 AND aside = 0 AND entry.tenant = ?4 AND entry.id > ?2 AND ` + unprepared + ` ORDER BY entry.id LIMIT ?3`
 
 const selectOldest = `SELECT created_at FROM entry ORDER BY id LIMIT 1`
 
@@ -74,28 +79,53 @@ type Query struct {
 	// After is an ID, 0 for the first entries. Limit is the maximum number.
 	After int64
 	Limit int
-	// About is the ID of the oldest pending entry of the main lane: only entries with its subject are
-	// returned. They are searched among the next 5,000. If it is 0, all are returned.
+	// Tenant, if set, is whose entries of the main lane are returned.
+	Tenant *string
+	// About is the ID of the oldest pending entry of the main lane with its tenant. Only entries of the
+	// tenant with its subject are returned. They are searched among the next 5,000 of the tenant. If it
+	// is 0, all are returned.
 	About int64
 }
 
 // Pending returns entries that are not prepared, the oldest first.
 func (s *Store) Pending(ctx context.Context, q Query) ([]Entry, error) {
-	if q.About > 0 {
+	switch {
+	case q.About > 0:
 		return s.entries(ctx, selectPendingAbout, q.Receiver, q.After, q.Limit, q.About, aboutWindow)
+	case q.Tenant != nil:
+		return s.entries(ctx, selectOfTenant, q.Receiver, q.After, q.Limit, *q.Tenant)
+	default:
+		return s.entries(ctx, selectPending(q.Lane), q.Receiver, q.After, q.Limit, q.Lane)
 	}
-	return s.entries(ctx, selectPending(q.Lane), q.Receiver, q.After, q.Limit, q.Lane)
+}
+
+const (
+	selectTenantAfter = `SELECT min(tenant) FROM entry WHERE receiver = ?1 AND aside = 0 AND tenant > ?2`
+	selectFirstTenant = `SELECT min(tenant) FROM entry WHERE receiver = ?1 AND aside = 0`
+)
+
+// NextTenant returns the tenant with entries in the main lane whose turn is after that of another one.
+// After the last tenant comes the first. It returns false if there is none.
+func (s *Store) NextTenant(ctx context.Context, receiver, after string) (tenant string, found bool, err error) {
+	var next sql.Null[string]
+	err = s.readers.QueryRowContext(ctx, selectTenantAfter, receiver, after).Scan(&next)
+	if !next.Valid && err == nil {
+		err = s.readers.QueryRowContext(ctx, selectFirstTenant, receiver).Scan(&next)
+	}
+	return next.V, next.Valid, s.read("read the next tenant", err)
 }
 
 // aboutWindow is the number of entries that a Query with About searches, which limits its time.
 const aboutWindow = 5_000
 
-// selectPendingAbout selects the entries with the subject of an entry: ?4. Only entry_by_age is
-// read of the others.
+// selectPendingAbout selects the entries with the tenant and the subject of an entry: ?4. Only
+// entry_by_tenant is read of the others.
 const (
 	selectPendingAbout = selectEntries + "WHERE entry.id IN (" + selectAbout + ") ORDER BY entry.id LIMIT ?3"
 	selectAbout        = `
-		SELECT id FROM (SELECT id, subject FROM entry WHERE receiver = ?1 AND aside = 0 AND id >= ?4 ORDER BY id LIMIT ?5)
+		SELECT id FROM (
+			SELECT id, subject FROM entry
+			WHERE receiver = ?1 AND aside = 0 AND tenant = (SELECT tenant FROM entry WHERE id = ?4) AND id >= ?4 ORDER BY id LIMIT ?5)
 		WHERE id > ?2 AND subject = (SELECT subject FROM entry WHERE id = ?4)`
 )
 
@@ -113,7 +143,7 @@ func (s *Store) entries(ctx context.Context, query string, args ...any) ([]Entry
 	err = each(rows, err, func(rows *sql.Rows) error {
 		var e Entry
 		var group string
-		err := rows.Scan(&e.ID, &e.Receiver, &e.Alarm, &e.Key, &e.Position, &e.Count, timestamp{&e.CreatedAt}, &e.Payload, &group)
+		err := rows.Scan(&e.ID, &e.Receiver, &e.Alarm, &e.Key, &e.Position, &e.Count, timestamp{&e.CreatedAt}, &e.Tenant, &e.Payload, &group)
 		if group != "" {
 			groups[len(entries)] = group
 		}
@@ -167,14 +197,15 @@ func (tx *tx) ids(ctx context.Context, query string, args ...any) (ids []int64, 
 }
 
 const (
-	deleteEntries = `DELETE FROM entry WHERE id IN (SELECT value FROM json_each(?)) RETURNING alarm, count, tenant, bytes`
+	deleteEntries = `DELETE FROM entry WHERE id IN (SELECT value FROM json_each(?)) RETURNING alarm, count, tenant, bytes, iif(stream = '', position, 0)`
 	partsOf       = `entry IN (SELECT value FROM json_each(?))`
 )
 
 // remove deletes entries of a receiver, and the parts of those that are messages of groups. The
 // other entries of a prepared message are then pending again. It returns the counts of the entries.
 func (tx *tx) remove(ctx context.Context, receiver string, ids []int64) (Counts, error) {
-	if _, err := tx.deleteHeld(ctx, receiver, partsOf, jsonColumn{ids}); err != nil {
+	_, highest, err := tx.deleteHeldUpTo(ctx, receiver, partsOf, jsonColumn{ids})
+	if err != nil {
 		return nil, err
 	}
 	counts, deleted := Counts{}, int64(0)
@@ -182,9 +213,11 @@ func (tx *tx) remove(ctx context.Context, receiver string, ids []int64) (Counts,
 	err = each(rows, err, func(rows *sql.Rows) error {
 		var alarm, tenant string
 		var count, bytes int64
-		err := rows.Scan(&alarm, &count, &tenant, &bytes)
+		var position uint64
+		err := rows.Scan(&alarm, &count, &tenant, &bytes, &position)
 		counts[alarm] += count
 		deleted++
+		highest = max(highest, position)
 		tx.space.AddMessage(tenant, receiver, -bytes)
 		return err
 	})
@@ -195,7 +228,7 @@ func (tx *tx) remove(ctx context.Context, receiver string, ids []int64) (Counts,
 	if err := tx.deletePrepared(ctx, deleteBroken, receiver, jsonColumn{ids}); err != nil {
 		return nil, err
 	}
-	return counts, tx.removed(ctx, receiver, deleted)
+	return counts, tx.removed(ctx, receiver, deleted, highest)
 }
 
 // drop removes entries that are not delivered, and counts them.
@@ -210,13 +243,26 @@ func (tx *tx) drop(ctx context.Context, receiver string, ids []int64) (Counts, e
 	return counts, tx.countEach(ctx, receiver, counts, dropped)
 }
 
-const selectLowest = `SELECT min(position) FROM entry WHERE receiver = ? AND late = 0 AND group_id = ''`
+const (
+	selectLowest    = `SELECT min(position) FROM entry WHERE receiver = ? AND late = 0 AND group_id = ''`
+	updateOvertaken = `
+		UPDATE entry SET late = 1 WHERE id IN (
+			SELECT id FROM entry WHERE receiver = ?1 AND late = 0 AND group_id = '' AND position < ?2 ORDER BY position LIMIT ?3)`
+)
 
-// removed updates the backlog of a receiver after entries left it, or are late.
-func (tx *tx) removed(ctx context.Context, receiver string, deleted int64) error {
+// removed updates the backlog of a receiver after entries left it, up to a position, or are late. Those
+// before that position are late now, at most a chunk. Otherwise, what left would be after the delivered
+// offset.
+func (tx *tx) removed(ctx context.Context, receiver string, deleted int64, highest uint64) error {
 	var lowest sql.Null[uint64]
 	if err := tx.row(ctx, selectLowest, receiver).Scan(&lowest); err != nil {
 		return err
+	}
+	if lowest.V < highest && lowest.Valid {
+		if _, err := tx.exec(ctx, updateOvertaken, receiver, highest, chunk); err != nil {
+			return err
+		}
+		return tx.removed(ctx, receiver, deleted, 0)
 	}
 	tx.after(func(m *memory) { m.removed(receiver, deleted, lowest.V) })
 	return nil

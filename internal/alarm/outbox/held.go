@@ -9,14 +9,23 @@ import (
 
 // deleteHeld deletes occurrences of a receiver that a condition selects. It returns their counts.
 func (tx *tx) deleteHeld(ctx context.Context, receiver, where string, args ...any) (Counts, error) {
-	gone, sent := Counts{}, false
+	gone, _, err := tx.deleteHeldUpTo(ctx, receiver, where, args...)
+	return gone, err
+}
+
+// deleteHeldUpTo also returns the highest position of the Events.
+func (tx *tx) deleteHeldUpTo(ctx context.Context, receiver, where string, args ...any) (gone Counts, highest uint64, err error) {
 	var all int64
-	rows, err := tx.query(ctx, `DELETE FROM held WHERE `+where+` RETURNING alarm, count, entry, tenant, bytes`, args...)
+	sent := false
+	gone = Counts{}
+	rows, err := tx.query(ctx, `DELETE FROM held WHERE `+where+` RETURNING alarm, count, entry, tenant, bytes, iif(stream = '', position, 0)`, args...)
 	err = each(rows, err, func(rows *sql.Rows) error {
 		var subject, tenant string
 		var count, bytes int64
 		var entry sql.Null[uint64]
-		err := rows.Scan(&subject, &count, &entry, &tenant, &bytes)
+		var position uint64
+		err := rows.Scan(&subject, &count, &entry, &tenant, &bytes, &position)
+		highest = max(highest, position)
 		tx.space.AddMessage(tenant, receiver, -bytes)
 		gone[subject] += count
 		all++
@@ -29,7 +38,7 @@ func (tx *tx) deleteHeld(ctx context.Context, receiver, where string, args ...an
 			m.sentGroup()
 		}
 	})
-	return gone, err
+	return gone, highest, err
 }
 
 // hold stores an entry until the message of its group is due. An entry that already

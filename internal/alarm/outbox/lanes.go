@@ -57,21 +57,21 @@ func (s *Store) SideLanes(ctx context.Context, receiver string) (lanes []int64, 
 
 const (
 	selectSubject = `SELECT subject FROM entry WHERE id = ?`
-	selectBehind  = `SELECT id FROM entry WHERE receiver = ?1 AND aside = 0 AND id > ?2 AND subject <> ?3 LIMIT 1`
+	selectOthers  = `SELECT id FROM entry WHERE receiver = ?1 AND aside = 0 AND subject <> ?2 LIMIT 1`
 	countAside    = `SELECT count(*) FROM attempt WHERE receiver = ? AND lane >= 0`
 	// misplaced selects a chunk of the entries of the main lane whose subject has a lane.
 	misplaced = `
 		SELECT id FROM entry WHERE receiver = ?1 AND aside = 0 AND ` + unprepared + `
 		AND EXISTS (SELECT 1 FROM entry other WHERE other.receiver = ?1 AND other.subject = entry.subject AND other.aside = 1)
-		ORDER BY id LIMIT ?2`
+		LIMIT ?2`
 	// updateAside makes entries late, so that the delivered offset of the receiver passes them.
 	updateAside = `UPDATE entry SET aside = 1, late = (group_id = '') WHERE id IN `
 )
 
 // SetAside moves a prepared message of one subject, and all later entries with its subject,
 // from the main lane to a lane of their own. If the message has several entries, they are
-// pending again. It does nothing and returns false if no other entry waits behind the message. It fails with ErrTooManySetAside beyond MaxSetAside. After
-// another error, SideLanes continues what it began.
+// pending again. It does nothing and returns false if no entry of another subject waits. It fails
+// with ErrTooManySetAside beyond MaxSetAside. After another error, SideLanes continues what it began.
 func (s *Store) SetAside(ctx context.Context, a *Attempt) (moved bool, err error) {
 	lane := a.Lane
 	err = s.writeLazily(ctx, "set a message aside", func(ctx context.Context, tx *tx) (err error) {
@@ -106,14 +106,14 @@ func (tx *tx) gather(ctx context.Context, receiver string) (done bool, err error
 	if err != nil {
 		return false, err
 	}
-	return moved < chunk, tx.removed(ctx, receiver, 0)
+	return moved < chunk, tx.removed(ctx, receiver, 0, 0)
 }
 
 func (tx *tx) setAside(ctx context.Context, a *Attempt) (lane int64, moved bool, err error) {
 	if err = tx.row(ctx, selectSubject, a.Entries[0]).Scan(&lane); err != nil {
 		return 0, false, err
 	}
-	if behind, err := tx.ids(ctx, selectBehind, a.Receiver, a.Entries[0], lane); err != nil || len(behind) == 0 {
+	if others, err := tx.ids(ctx, selectOthers, a.Receiver, lane); err != nil || len(others) == 0 {
 		return 0, false, err
 	}
 	var aside int
@@ -126,7 +126,7 @@ func (tx *tx) setAside(ctx context.Context, a *Attempt) (lane int64, moved bool,
 	if _, err := tx.exec(ctx, updateAside+`(SELECT value FROM json_each(?1))`, jsonColumn{a.Entries}); err != nil {
 		return 0, false, err
 	}
-	return lane, true, errors.Join(tx.moveAttempt(ctx, a, lane), tx.removed(ctx, a.Receiver, 0))
+	return lane, true, errors.Join(tx.moveAttempt(ctx, a, lane), tx.removed(ctx, a.Receiver, 0, 0))
 }
 
 // moveAttempt moves an attempt to another lane than the main lane, where it can have only one
@@ -167,25 +167,15 @@ func (s *Store) Rejoin(ctx context.Context, receiver string, lane int64) (moved 
 	return moved && err == nil, err
 }
 
-// Head describes the first message of a lane.
-type Head struct {
-	// Prepared is true if the message is prepared.
-	Prepared bool
-	// Oldest is the time at which its oldest entry was created.
-	Oldest time.Time
+func selectOldestIn(lane int64) string {
+	return `SELECT created_at FROM entry WHERE receiver = ?1 AND ` + inLane(lane, "?2") + ` ORDER BY id LIMIT 1`
 }
 
-func selectHead(lane int64) string {
-	return `SELECT NOT ` + unprepared + `, created_at FROM entry WHERE receiver = ?1 AND ` + inLane(lane, "?2") + ` ORDER BY id LIMIT 1`
-}
-
-// Head returns the first message of a lane, nil if there is none. It reads no body. A prepared
-// message has the oldest entry of its lane.
-func (s *Store) Head(ctx context.Context, receiver string, lane int64) (*Head, error) {
-	var h Head
-	err := s.readers.QueryRowContext(ctx, selectHead(lane), receiver, lane).Scan(&h.Prepared, timestamp{&h.Oldest})
+// OldestIn returns when the oldest entry of a lane was created, and whether there is one.
+func (s *Store) OldestIn(ctx context.Context, receiver string, lane int64) (created time.Time, found bool, err error) {
+	err = s.readers.QueryRowContext(ctx, selectOldestIn(lane), receiver, lane).Scan(timestamp{&created})
 	if errors.Is(err, sql.ErrNoRows) {
-		return nil, nil
+		return time.Time{}, false, nil
 	}
-	return &h, s.read("read the first message of a lane", err)
+	return created, err == nil, s.read("read the oldest entry of a lane", err)
 }

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/bongsu-io/bongsu/internal/alarm/progress"
 )
 
 // alternating commits messages 1 to n for "r". Those with an odd position are about "a".
@@ -61,8 +63,11 @@ func TestAMessageCanLeaveOutOthersBetweenItsEntries(t *testing.T) {
 	if diff := cmp.Diff([]uint64{2, 4, 6, 7, 8}, pending(t, s, "r")); diff != "" {
 		t.Error(diff)
 	}
-	if got := s.Backlog("r"); got != (Backlog{Entries: 5, Lowest: 2}) {
+	if got := s.Backlog("r"); got != (Backlog{Entries: 5, Lowest: 6}) {
 		t.Errorf("backlog %+v", got)
+	}
+	if diff := cmp.Diff(progress.Keys{"2": 2, "4": 4}, waitingEvents(t, s)["r"]); diff != "" {
+		t.Errorf("those that were left out: %s", diff)
 	}
 	if got := s.memory.prepared; len(got) != 0 {
 		t.Errorf("the prepared messages use %v", got)
@@ -130,7 +135,7 @@ func TestSettingAMessageOfSeveralEntriesAsideKeepsTheirOrder(t *testing.T) {
 }
 
 func TestTheSearchForAnObjectReadsOnlyAnIndexOfTheOtherMessages(t *testing.T) {
-	const covering = "SEARCH entry USING COVERING INDEX entry_by_age (receiver=? AND id>?)"
+	const covering = "SEARCH entry USING COVERING INDEX entry_by_tenant (receiver=? AND tenant=? AND id>?)"
 	if plan := explain(t, open(t, t.TempDir()), selectPendingAbout); !strings.Contains(plan, covering) || strings.Contains(plan, "SCAN entry") {
 		t.Errorf("got\n%s", plan)
 	}

@@ -10,7 +10,6 @@ import (
 // The cost of an operation must not depend on how much else the outbox contains. Every
 // query uses an index that returns the entries of a receiver in the wanted order.
 func TestNoQueryReadsMoreThanItReturns(t *testing.T) {
-	const inOrderOfAge = "SEARCH entry USING COVERING INDEX entry_by_age (receiver=? AND id"
 	const byID = "SEARCH entry USING INTEGER PRIMARY KEY (rowid=?)"
 	tests := map[string]struct {
 		query string
@@ -20,8 +19,12 @@ func TestNoQueryReadsMoreThanItReturns(t *testing.T) {
 		"pending aside":  {selectPending(5), "SEARCH entry USING INDEX entry_aside (receiver=? AND subject=? AND id>?)"},
 		"unprepared":     {selectUnprepared(MainLane), "SEARCH entry USING INDEX entry_by_age (receiver=?)"},
 		"old aside":      {selectUnprepared(5), "SEARCH entry USING INDEX entry_aside (receiver=? AND subject=?"},
-		"head":           {selectHead(MainLane), "SEARCH entry USING INDEX entry_by_age (receiver=?)"},
-		"head aside":     {selectHead(5), "SEARCH entry USING INDEX entry_aside (receiver=? AND subject=?"},
+		"oldest":         {selectOldestIn(MainLane), "SEARCH entry USING INDEX entry_by_age (receiver=?)"},
+		"oldest aside":   {selectOldestIn(5), "SEARCH entry USING INDEX entry_aside (receiver=? AND subject=?"},
+		"of a tenant":    {selectOfTenant, "SEARCH entry USING INDEX entry_by_tenant (receiver=? AND tenant=? AND id>?)"},
+		"next tenant":    {selectTenantAfter, "SEARCH entry USING COVERING INDEX entry_by_tenant (receiver=? AND tenant>?)"},
+		"first tenant":   {selectFirstTenant, "SEARCH entry USING COVERING INDEX entry_by_tenant (receiver=?)"},
+		"overtaken":      {updateOvertaken, "SEARCH entry USING COVERING INDEX entry_in_order (receiver=? AND position<?)"},
 		"preparable":     {selectPreparable(MainLane), byID},
 		"by ID":          {selectByID, byID},
 		"delete":         {deleteEntries, byID},
@@ -30,9 +33,9 @@ func TestNoQueryReadsMoreThanItReturns(t *testing.T) {
 		"lowest":         {selectLowest, "SEARCH entry USING COVERING INDEX entry_in_order (receiver=?)"},
 		"attempt":        {selectAttempt, "SEARCH attempt USING INDEX sqlite_autoindex_attempt_1 (receiver=? AND lane=?)"},
 		"lanes":          {selectSideLanes, "SEARCH entry USING COVERING INDEX entry_aside (receiver=?)"},
-		"behind":         {selectBehind, inOrderOfAge},
+		"others":         {selectOthers, "SEARCH entry USING COVERING INDEX entry_by_tenant (receiver=?)"},
 		"set aside":      {updateAside + `(` + misplaced + `)`, "SEARCH entry USING INTEGER PRIMARY KEY (rowid=?)"},
-		"misplaced":      {misplaced, "SEARCH entry USING COVERING INDEX entry_by_age (receiver=?)"},
+		"misplaced":      {misplaced, "SEARCH entry USING COVERING INDEX entry_by_tenant (receiver=?)"},
 		"of a lane":      {misplaced, "SEARCH other EXISTS USING COVERING INDEX entry_aside (receiver=? AND subject=?)"},
 		"rejoin":         {updateRejoin, "SEARCH entry USING INDEX entry_aside (receiver=? AND subject=?)"},
 		"event count":    {deleteCount, "SEARCH event_count USING PRIMARY KEY (uid=?)"},

@@ -80,6 +80,7 @@ func (s *Store) NextDue(ctx context.Context) (due time.Time, err error) {
 // dueMessage is a message of a group, with the parts that are due from a time on.
 type dueMessage struct {
 	groupKey
+	tenant    string
 	from, due time.Time
 	state     *group.State
 }
@@ -149,7 +150,7 @@ func (tx *tx) releaseGroup(ctx context.Context, g groupKey, now time.Time, readU
 	if n == 0 {
 		return 0, tx.holdBack(ctx, g, now, until)
 	}
-	return tx.releaseMessage(ctx, dueMessage{groupKey: g, from: due[0].Due, due: due[n-1].Due, state: &of.State})
+	return tx.releaseMessage(ctx, dueMessage{groupKey: g, tenant: of.tenant, from: due[0].Due, due: due[n-1].Due, state: &of.State})
 }
 
 // releaseMessage makes one message and returns the number of its parts. It never adds
@@ -184,7 +185,7 @@ const selectDueParts = `
 // sumParts returns the entry of a message that is due, and whether the end of the group is one of its
 // parts. Its key is a hash of the keys of the parts.
 func (tx *tx) sumParts(ctx context.Context, m dueMessage) (e *Entry, ends bool, err error) {
-	e = &Entry{Receiver: m.receiver}
+	e = &Entry{Receiver: m.receiver, Tenant: m.tenant}
 	keys := sha256.New()
 	rows, err := tx.query(ctx, selectDueParts, m.receiver, m.group, micros(m.from), micros(m.due))
 	err = each(rows, err, func(rows *sql.Rows) error {
@@ -199,12 +200,12 @@ func (tx *tx) sumParts(ctx context.Context, m dueMessage) (e *Entry, ends bool, 
 	return e, ends, err
 }
 
-// insertReleased stores a message of a group. It has no position: its parts have one.
+// insertReleased stores a message of a group. Its parts have positions and use space.
 func (tx *tx) insertReleased(ctx context.Context, e *Entry, id string) (entry int64, err error) {
 	err = tx.row(ctx, `
-		INSERT INTO entry (receiver, alarm, key, position, count, created_at, group_id, subject, aside)
-		VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, `+isAside+`) RETURNING id`,
-		e.Receiver, e.Alarm, e.Key, e.Position, e.Count, micros(e.CreatedAt), id, laneOf(id)).Scan(&entry)
+		INSERT INTO entry (receiver, alarm, key, position, count, created_at, group_id, subject, tenant, aside)
+		VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, `+isAside+`) RETURNING id`,
+		e.Receiver, e.Alarm, e.Key, e.Position, e.Count, micros(e.CreatedAt), id, laneOf(id), e.Tenant).Scan(&entry)
 	tx.after(func(m *memory) { m.added(e.Receiver, 0, false) })
 	return entry, err
 }

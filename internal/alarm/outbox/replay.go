@@ -79,7 +79,7 @@ func (s *Store) keepWaiting(ctx context.Context, waiting progress.Waiting) error
 					return err
 				}
 			}
-			if err := tx.removed(ctx, receiver, 0); err != nil {
+			if err := tx.removed(ctx, receiver, 0, 0); err != nil {
 				return err
 			}
 		}

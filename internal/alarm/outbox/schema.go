@@ -4,7 +4,7 @@ import "github.com/bongsu-io/bongsu/internal/alarm/outbox/file"
 
 // firstVersion is the version of schema. Files of the versions before it were written before
 // the first release.
-const firstVersion = 27
+const firstVersion = 28
 
 // migrations contains the scripts that change a file of a former release: see [file.Schema].
 // Until the first release, edit schema and increase firstVersion. After it, never edit schema or
@@ -63,7 +63,7 @@ CREATE TABLE entry (
 	created_at INTEGER NOT NULL,
 	group_id   TEXT NOT NULL DEFAULT '',
 	content    INTEGER, -- NULL for a group's message: held has its parts
-	tenant     TEXT NOT NULL DEFAULT '', -- whose space it uses
+	tenant     TEXT NOT NULL DEFAULT '', -- whose space it uses, and in whose turn it is sent
 	bytes      INTEGER NOT NULL DEFAULT 0,
 	subject    INTEGER NOT NULL DEFAULT 0,
 	aside      INTEGER NOT NULL DEFAULT 0, -- 1: in the lane of its subject
@@ -71,8 +71,9 @@ CREATE TABLE entry (
 	late       INTEGER NOT NULL DEFAULT 0 -- 1: not sent in the order of positions; the checkpoint lists it by key
 ) STRICT;
 CREATE UNIQUE INDEX entry_by_key ON entry (receiver, key);
+CREATE INDEX entry_by_age ON entry (receiver, id) WHERE aside = 0;
 -- It covers the search for the entries of a subject.
-CREATE INDEX entry_by_age ON entry (receiver, id, subject) WHERE aside = 0;
+CREATE INDEX entry_by_tenant ON entry (receiver, tenant, id, subject) WHERE aside = 0;
 CREATE INDEX entry_in_order ON entry (receiver, position) WHERE late = 0 AND group_id = '';
 CREATE INDEX entry_late ON entry (receiver, position, stream, key) WHERE late = 1;
 CREATE INDEX entry_aside ON entry (receiver, subject, id) WHERE aside = 1;
