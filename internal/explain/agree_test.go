@@ -84,7 +84,7 @@ func TestTheOverviewSaysWhatThePageOfEachObjectSays(t *testing.T) {
 			switch {
 			case x.Cause == nil && len(reasons) > 0:
 				t.Errorf("%s: the overview has %v for %s %s, and its page has no cause:\n%s", name, reasons, gvk.Kind, object.GetName(), written(t, x))
-			case len(x.Chain) > 0 && x.Chain[0].Kind == kindBudget: // an overview shows what does not run, not what cannot be drained
+			case gvk.Kind == kindBudget || slices.ContainsFunc(x.Chain, func(l Link) bool { return l.Kind == kindBudget }): // an overview shows what does not run, not what cannot be drained
 			case gvk.Kind == kindNamespace || x.Cause != nil && x.Cause.Reason == policyv1.InsufficientPodsReason: // an overview reads no objects one by one, and leaves out what runs
 			case x.Cause != nil && !slices.Contains(reasons, x.Cause.Reason):
 				t.Errorf("%s: the overview has %v for %s %s, and its page has %s:\n%s", name, reasons, gvk.Kind, object.GetName(), x.Cause.Reason, written(t, o))

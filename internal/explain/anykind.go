@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -119,19 +120,51 @@ func (q *inquiry) anyKind(kind schema.GroupVersionKind) error {
 		case istioGateway:
 			q.next = append(q.next, q.gatewayPods()...)
 		}
+		if kind.GroupKind() == machineDeployment {
+			q.next = append(q.next, q.machines()...)
+		}
 		q.strimziCluster(u)
+		q.ceph(u)
+		q.longhornFaulted(u)
+		q.unfinished(kind, u)
 	}
 	return nil
+}
+
+// activeState is a state in which an object can wait for others.
+var activeState = regexp.MustCompile(`(?i)^(?:active|running)$`)
+
+// unfinished adds what an object owns, if its status only says that it is active, or says nothing.
+func (q *inquiry) unfinished(kind schema.GroupVersionKind, u *unstructured.Unstructured) {
+	if q.explanation.State != Running || !isCustom(kind) || slices.ContainsFunc(q.explanation.Conditions, isConventional) ||
+		slices.ContainsFunc(statesOf(u), func(f stateField) bool { return !activeState.MatchString(f.value) }) {
+		return
+	}
+	past := map[string]bool{}
+	for _, o := range q.listOf(podKind) {
+		p, ok := o.(*corev1.Pod)
+		past[o.GetName()] = ok && ended(p)
+	}
+	for _, r := range q.owned() {
+		if r.kind != podKind || !past[r.name] {
+			q.next = append(q.next, r)
+		}
+	}
 }
 
 // routed adds what the Services of a route of gateway-api/apis/v1 show. Its conditions only say whether
 // these exist.
 func (q *inquiry) routed(u *unstructured.Unstructured) {
 	kind := u.GroupVersionKind()
-	if kind.Group != gatewayGroup || !strings.HasSuffix(kind.Kind, "Route") || q.explanation.State != Running {
+	if kind.Group != gatewayGroup || !strings.HasSuffix(kind.Kind, "Route") {
 		return
 	}
-	q.next = append(q.next, q.gateways(u)...)
+	if q.explanation.State == Running || len(q.explanation.Conditions) == 0 {
+		q.next = append(q.next, q.gateways(u)...)
+	}
+	if q.explanation.State != Running {
+		return
+	}
 	rules, _, _ := unstructured.NestedSlice(u.Object, "spec", "rules")
 	read := 0
 	for i, rule := range rules {
@@ -167,7 +200,11 @@ func (q *inquiry) gateways(route *unstructured.Unstructured) []reference {
 		namespace, _ := ref["namespace"].(string)
 		namespace = cmp.Or(namespace, q.namespace)
 		for _, o := range q.listIn(namespace, gateway) {
-			if kindIn("parentRefs", ref, gatewayGroup) == gateway && o.GetName() == name && slices.ContainsFunc(conditionsIn(contentOf(o)["status"], ""), isBad) {
+			conditions := conditionsIn(contentOf(o)["status"], "")
+			fails := slices.ContainsFunc(conditions, func(c metav1.Condition) bool {
+				return isBad(c) || isConventional(c) && c.Status == metav1.ConditionUnknown
+			})
+			if kindIn("parentRefs", ref, gatewayGroup) == gateway && o.GetName() == name && fails {
 				all = append(all, newReference(gateway, namespace, name, ", through which requests come,"))
 			}
 		}
@@ -186,12 +223,34 @@ func (q *inquiry) gatewayServices() []reference {
 	}
 	var all []reference
 	for _, o := range q.listIn("", serviceKind) {
-		isOwn := slices.ContainsFunc(gatewayNames, func(label string) bool { return o.GetLabels()[label] == q.name }) &&
+		isOwn := metav1.IsControlledBy(o, q.object) || slices.ContainsFunc(gatewayNames, func(label string) bool { return o.GetLabels()[label] == q.name }) &&
 			cmp.Or(o.GetLabels()["gateway.envoyproxy.io/owning-gateway-namespace"], o.GetNamespace()) == q.namespace
 		if isOwn && len(all) < maxReferences {
 			all = append(all, newReference(serviceKind, o.GetNamespace(), o.GetName(), ", which gets its requests,"))
 		}
 	}
+	return all
+}
+
+// gatewayClass returns the class of a Gateway that no controller has answered.
+func (q *inquiry) gatewayClass() []reference {
+	name, _, _ := unstructured.NestedString(q.custom().Object, "spec", "gatewayClassName")
+	return []reference{newReference(schema.GroupKind{Group: gatewayGroup, Kind: "GatewayClass"}, "", name, ", which is its class,")}
+}
+
+// gatewayCertificates returns what should create the Secrets with the certificates of a Gateway's listeners.
+func (q *inquiry) gatewayCertificates() []reference {
+	if !strings.Contains(q.problemText(), "ertificateRef") {
+		return nil
+	}
+	var all []reference
+	eachReference(q.custom().Object["spec"], 0, func(field string, ref map[string]any) {
+		name, _ := ref["name"].(string)
+		namespace, _ := ref["namespace"].(string)
+		if field == "certificateRefs" && name != "" && len(all) < maxReferences {
+			all = append(all, q.missingSecret(cmp.Or(namespace, q.namespace), name)...)
+		}
+	})
 	return all
 }
 
@@ -306,6 +365,11 @@ func conditionCause(object diagnosis.Object, bad, conditions []metav1.Condition)
 	if i := slices.IndexFunc(bad, func(c metav1.Condition) bool { return c.Type == main.Reason && hasMessage(c) }); i >= 0 {
 		main = bad[i] // Ready is False because of Denied, for example
 	}
+	if i := slices.IndexFunc(conditions, func(c metav1.Condition) bool {
+		return c.Status == metav1.ConditionFalse && hasMessage(c) && strings.Contains(main.Message, c.Type+"=False")
+	}); i >= 0 {
+		main = conditions[i] // the message of Ready only names it
+	}
 	cause := fromCondition(object, main)
 	if i := slices.IndexFunc(conditions, func(c metav1.Condition) bool { return c.Status == metav1.ConditionFalse && hasMessage(c) }); i >= 0 && !hasMessage(main) {
 		cause.Message = isStatus(main) + "; " + isStatus(conditions[i]) + ": " + conditions[i].Message
@@ -415,6 +479,10 @@ func conditionsOf(u *unstructured.Unstructured) []metav1.Condition {
 			name, _, _ := unstructured.NestedString(fields, nested[list]...)
 			conditions = append(conditions, conditionsIn(item, strings.TrimSuffix(list, "s")+" "+name)...)
 		}
+	}
+	disks, _, _ := unstructured.NestedMap(u.Object, "status", "diskStatus") // of a node of Longhorn
+	for _, name := range slices.Sorted(maps.Keys(disks)) {
+		conditions = append(conditions, conditionsIn(disks[name], "disk "+name)...)
 	}
 	return conditions[:min(len(conditions), maxConditions)]
 }

@@ -14,7 +14,7 @@ import (
 func (q *inquiry) appliersOf(namespace, name string) []reference {
 	var all []reference
 	for _, o := range q.listIn("", kustomization) {
-		if failsWith(o, namespace, name) {
+		if failsWith(o, namespace, name) || cannotDecrypt(o, namespace) {
 			all = append(all, newReference(kustomization, o.GetNamespace(), o.GetName(), ", which applies it,"))
 		}
 	}
@@ -38,14 +38,27 @@ func failsWith(o client.Object, namespace, name string) bool {
 	})
 }
 
-// failedToSync reports whether an Application could not apply the object.
-func failedToSync(o client.Object, namespace, name string) bool {
-	results, _, _ := unstructured.NestedSlice(contentOf(o), "status", "operationState", "syncResult", "resources")
-	return slices.ContainsFunc(results, func(result any) bool {
-		fields, _ := result.(map[string]any)
-		kind, _ := fields["kind"].(string)
-		isMaker := slices.ContainsFunc(makers, func(m maker) bool { return m.kind.Kind == kind && m.kind != certificate && len(m.endings) == 0 })
-		return fields["status"] == "SyncFailed" && fields["namespace"] == namespace && fields["name"] == name &&
-			(kind == kindSecret || kind == kindConfigMap || isMaker)
+// cannotDecrypt reports whether a Kustomization that applies Secrets to a namespace lacks the keys for them. It cannot say which
+// ones these are.
+func cannotDecrypt(o client.Object, namespace string) bool {
+	target, _, _ := unstructured.NestedString(contentOf(o), "spec", "targetNamespace")
+	_, decrypts, _ := unstructured.NestedMap(contentOf(o), "spec", "decryption")
+	return decrypts && target == namespace && slices.ContainsFunc(conditionsOf(&unstructured.Unstructured{Object: contentOf(o)}), func(c metav1.Condition) bool {
+		return isBad(c) && strings.Contains(c.Message, "decrypt")
 	})
+}
+
+// failedToSync reports whether an Application could not apply the object, or has not.
+func failedToSync(o client.Object, namespace, name string) bool {
+	hasStatus := func(status string, path ...string) bool {
+		results, _, _ := unstructured.NestedSlice(contentOf(o), path...)
+		return slices.ContainsFunc(results, func(result any) bool {
+			fields, _ := result.(map[string]any)
+			kind, _ := fields["kind"].(string)
+			isMaker := slices.ContainsFunc(makers, func(m maker) bool { return m.kind.Kind == kind && m.kind != certificate && len(m.endings) == 0 })
+			return fields["status"] == status && fields["namespace"] == namespace && fields["name"] == name &&
+				(kind == kindSecret || kind == kindConfigMap || isMaker)
+		})
+	}
+	return hasStatus("SyncFailed", "status", "operationState", "syncResult", "resources") || hasStatus("OutOfSync", "status", "resources")
 }

@@ -36,8 +36,9 @@ var components = []component{
 	{regexp.MustCompile(`before the CNI plugin of Istio was ready`), regexp.MustCompile(`^istio-cni`), workloads[2], ", which is the plugin,"},
 	{regexp.MustCompile(`\bno node offers nvidia\.com/`), regexp.MustCompile(`nvidia.*device-plugin`), workloads[2], ", which offers GPUs,"},
 	{regexp.MustCompile(`\bno node offers amd\.com/`), regexp.MustCompile(`amd.*device-plugin`), workloads[2], ", which offers GPUs,"},
-	{regexp.MustCompile(`\bprovider "([\w-]+)" of the external secret store does not run`), regexp.MustCompile(`csi.*provider|provider.*csi`), workloads[2], ", which is the provider,"},
-	{regexp.MustCompile(`\bno free device matches ResourceClaim|cannot allocate all claims`), regexp.MustCompile(`\bdra-`), workloads[2], ", which offers devices,"},
+	{providerInText, regexp.MustCompile(`csi.*provider|provider.*csi`), workloads[2], ", which is the provider,"},
+	{regexp.MustCompile(`\bno free device matches ResourceClaim|cannot allocate all claims`), regexp.MustCompile(`\bdra-|-kubelet-plugin$`), workloads[2], ", which offers devices,"},
+	{networkOfNode, regexp.MustCompile(`^(?:calico-node|canal|cilium|kube-flannel\S*|weave-net|antrea-agent|aws-node|kindnet|kube-ovn-cni)$`), workloads[2], ", which is the network plugin,"},
 	{regexp.MustCompile(`Ingress has not yet been reconciled`), regexp.MustCompile(`^net-(?:kourier|istio|contour|gateway-api)-controller$`), workloads[0], ", which reconciles it,"},
 	{regexp.MustCompile(`readiness gate "target-health\.elbv2\.k8s\.aws/`), regexp.MustCompile(`aws-load-balancer-controller`), workloads[0], ", which sets the readiness gate,"},
 	{regexp.MustCompile(`failed calling webhook .*x509: certificate signed by unknown authority|does not trust the certificate of admission webhook`), regexp.MustCompile(`cainjector`), workloads[0], ", which writes the authorities of webhooks,"},
@@ -155,11 +156,11 @@ func isDriver(workload, driver string) bool {
 	return strings.HasPrefix(rest, "csi.") && strings.Contains(workload, what) && strings.Contains(workload, "csi")
 }
 
-// withoutDriver adds to the cause that the node plugin of a storage driver does not tolerate a taint of the
-// pod's node. It reports whether it did.
+// withoutDriver adds to the cause that the DaemonSet of a storage driver, or of a provider of Secrets, does not tolerate a
+// taint of the pod's node. It reports whether it did. Else, it adds the name of the node.
 func (q *inquiry) withoutDriver() bool {
-	m := driverInText.FindStringSubmatch(q.problemText())
-	if m == nil || q.blaming == nil || q.explanation.Cause == nil {
+	is := q.agentInText()
+	if is == nil || q.blaming == nil || q.explanation.Cause == nil {
 		return false
 	}
 	i := slices.IndexFunc(q.workload.Pods, func(p *corev1.Pod) bool { return p.Name == q.blaming.Object.Name })
@@ -173,7 +174,7 @@ func (q *inquiry) withoutDriver() bool {
 	}
 	for _, o := range q.listIn("", workloads[2]) {
 		spec, _ := podsOf(o)
-		if spec == nil || !contains(spec, m[1]) && !isDriver(o.GetName(), m[1]) {
+		if spec == nil || !is(o, spec) {
 			continue
 		}
 		if t := untolerated(spec, node); t != nil {
@@ -183,7 +184,31 @@ func (q *inquiry) withoutDriver() bool {
 			return true
 		}
 	}
+	if q.within == nil && !strings.Contains(q.explanation.Cause.Message, node.Name) {
+		c := q.explanation.Cause
+		c.Message = shortLine(c.Message + fmt.Sprintf(" (%q)", node.Name))
+	}
 	return false
+}
+
+// providerInText is how the diagnosis says that a provider of the Secrets Store CSI driver does not run.
+var providerInText = regexp.MustCompile(`\bprovider "([\w-]+)" of the external secret store does not run`)
+
+// agentInText returns which DaemonSet should run on the node of the pod, as the text of the problem says. It returns nil
+// if it says nothing of this.
+func (q *inquiry) agentInText() func(client.Object, *corev1.PodSpec) bool {
+	text := q.problemText()
+	if m := driverInText.FindStringSubmatch(text); m != nil {
+		return func(o client.Object, spec *corev1.PodSpec) bool {
+			return contains(spec, m[1]) || isDriver(o.GetName(), m[1])
+		}
+	}
+	if m := providerInText.FindStringSubmatch(text); m != nil {
+		return func(o client.Object, _ *corev1.PodSpec) bool {
+			return strings.Contains(o.GetName(), m[1]) && strings.Contains(o.GetName(), "provider")
+		}
+	}
+	return nil
 }
 
 // untolerated returns a taint that keeps the pods of a template off a node, or nil.
@@ -211,6 +236,17 @@ var controllerNames = map[string]string{"ingress.k8s.aws/alb": "aws-load-balance
 
 // ingressController returns the workload that should serve an Ingress without an address, if it does not run.
 func (q *inquiry) ingressController(i *networkingv1.Ingress, classes []networkingv1.IngressClass) []reference {
+	class := classOf(i, classes)
+	if class == nil {
+		return nil
+	}
+	return q.failingWorkloads(", which serves class "+class.Name+",", func(o client.Object, spec *corev1.PodSpec) bool {
+		return isControllerOf(class, o.GetName()) || contains(spec, class.Spec.Controller)
+	})
+}
+
+// classOf returns the class of an Ingress without an address, or nil.
+func classOf(i *networkingv1.Ingress, classes []networkingv1.IngressClass) *networkingv1.IngressClass {
 	at := slices.IndexFunc(classes, func(c networkingv1.IngressClass) bool {
 		if i.Spec.IngressClassName != nil {
 			return c.Name == *i.Spec.IngressClassName
@@ -220,18 +256,40 @@ func (q *inquiry) ingressController(i *networkingv1.Ingress, classes []networkin
 	if at < 0 || len(i.Status.LoadBalancer.Ingress) > 0 {
 		return nil
 	}
-	controller := classes[at].Spec.Controller
-	name := controllerNames[controller]
-	if name == "" {
-		name = controller[strings.LastIndex(controller, "/")+1:] + "-controller"
+	return &classes[at]
+}
+
+// isControllerOf reports whether a workload or a Service has the usual name of the controller of a class.
+func isControllerOf(class *networkingv1.IngressClass, name string) bool {
+	controller := class.Spec.Controller
+	usual := controllerNames[controller]
+	if usual == "" {
+		usual = controller[strings.LastIndex(controller, "/")+1:] + "-controller"
 	}
-	return q.failingWorkloads(", which serves class "+classes[at].Name+",", func(o client.Object, spec *corev1.PodSpec) bool {
-		return strings.Contains(o.GetName(), name) || contains(spec, controller)
-	})
+	return strings.Contains(name, usual)
+}
+
+// ingressAddress returns the Service whose address a controller gives to an Ingress, if it has none itself.
+func (q *inquiry) ingressAddress(i *networkingv1.Ingress, classes []networkingv1.IngressClass) []reference {
+	class := classOf(i, classes)
+	if class == nil {
+		return nil
+	}
+	var all []reference
+	for _, o := range q.listIn("", serviceKind) {
+		s, ok := o.(*corev1.Service)
+		if ok && s.Spec.Type == corev1.ServiceTypeLoadBalancer && len(s.Status.LoadBalancer.Ingress) == 0 && isControllerOf(class, s.Name) && len(all) < maxReferences {
+			all = append(all, newReference(serviceKind, s.Namespace, s.Name, ", which serves class "+class.Name+","))
+		}
+	}
+	return all
 }
 
 // nodePool is how Karpenter adds nodes: karpenter.sh/docs/concepts/nodepools.
 const nodePoolLabel = "karpenter.sh/nodepool"
+
+// cordonedText is how the diagnosis names cordoned nodes.
+var cordonedText = regexp.MustCompile(`\(cordoned: ([a-z0-9., -]+)\)`)
 
 // nodes returns the nodes whose conditions keep the pods off, by a taint. It also returns the NodePools of
 // Karpenter that could add nodes.
@@ -243,6 +301,11 @@ func (q *inquiry) nodes() []reference {
 	for _, o := range q.listIn("", nodePoolKind) {
 		if len(all) < maxReferences && slices.ContainsFunc(q.workload.Pods, func(p *corev1.Pod) bool { return p.Spec.NodeName == "" && mayServe(o, p) }) {
 			all = append(all, reference{kind: nodePoolKind, name: o.GetName(), relation: ", which could add nodes,"})
+		}
+	}
+	for _, m := range cordonedText.FindAllStringSubmatch(q.blaming.Message, 1) {
+		for _, name := range strings.Split(m[1], ", ")[:1] {
+			all = append(all, reference{kind: nodeKind, name: name, relation: ", which is cordoned,"})
 		}
 	}
 	if !strings.Contains(q.blaming.Message, "node.kubernetes.io/") {

@@ -55,22 +55,23 @@ var (
 	ingressKind       = networkingv1.SchemeGroupVersion.WithKind(kindIngress).GroupKind()
 	scalerKind        = autoscalingv2.SchemeGroupVersion.WithKind(kindAutoscaler).GroupKind()
 
-	apiService     = schema.GroupKind{Group: "apiregistration.k8s.io", Kind: "APIService"}
-	helmRelease    = schema.GroupKind{Group: "helm.toolkit.fluxcd.io", Kind: "HelmRelease"}
-	volumeSnapshot = schema.GroupKind{Group: "snapshot.storage.k8s.io", Kind: "VolumeSnapshot"}
-	certificate    = schema.GroupKind{Group: "cert-manager.io", Kind: "Certificate"}
-	backupSchedule = schema.GroupKind{Group: "velero.io", Kind: "Schedule"}
-	veleroBackup   = schema.GroupKind{Group: "velero.io", Kind: "Backup"}
-	backupStore    = schema.GroupKind{Group: "velero.io", Kind: "BackupStorageLocation"}
-	cronWorkflow   = schema.GroupKind{Group: "argoproj.io", Kind: "CronWorkflow"}
-	nodeClaim      = schema.GroupKind{Group: "karpenter.sh", Kind: "NodeClaim"}
-	machine        = schema.GroupKind{Group: "cluster.x-k8s.io", Kind: "Machine"}
-	nodePoolKind   = schema.GroupKind{Group: "karpenter.sh", Kind: "NodePool"}
-	kustomization  = schema.GroupKind{Group: "kustomize.toolkit.fluxcd.io", Kind: "Kustomization"}
-	externalSecret = schema.GroupKind{Group: "external-secrets.io", Kind: "ExternalSecret"}
-	virtualService = schema.GroupKind{Group: istioGroup, Kind: "VirtualService"}
-	istioGateway   = schema.GroupKind{Group: istioGroup, Kind: "Gateway"}
-	application    = schema.GroupKind{Group: "argoproj.io", Kind: "Application"}
+	apiService        = schema.GroupKind{Group: "apiregistration.k8s.io", Kind: "APIService"}
+	helmRelease       = schema.GroupKind{Group: "helm.toolkit.fluxcd.io", Kind: "HelmRelease"}
+	volumeSnapshot    = schema.GroupKind{Group: "snapshot.storage.k8s.io", Kind: "VolumeSnapshot"}
+	certificate       = schema.GroupKind{Group: "cert-manager.io", Kind: "Certificate"}
+	backupSchedule    = schema.GroupKind{Group: "velero.io", Kind: "Schedule"}
+	veleroBackup      = schema.GroupKind{Group: "velero.io", Kind: "Backup"}
+	backupStore       = schema.GroupKind{Group: "velero.io", Kind: "BackupStorageLocation"}
+	cronWorkflow      = schema.GroupKind{Group: "argoproj.io", Kind: "CronWorkflow"}
+	nodeClaim         = schema.GroupKind{Group: "karpenter.sh", Kind: "NodeClaim"}
+	machine           = schema.GroupKind{Group: "cluster.x-k8s.io", Kind: "Machine"}
+	machineDeployment = schema.GroupKind{Group: "cluster.x-k8s.io", Kind: "MachineDeployment"}
+	nodePoolKind      = schema.GroupKind{Group: "karpenter.sh", Kind: "NodePool"}
+	kustomization     = schema.GroupKind{Group: "kustomize.toolkit.fluxcd.io", Kind: "Kustomization"}
+	externalSecret    = schema.GroupKind{Group: "external-secrets.io", Kind: "ExternalSecret"}
+	virtualService    = schema.GroupKind{Group: istioGroup, Kind: "VirtualService"}
+	istioGateway      = schema.GroupKind{Group: istioGroup, Kind: "Gateway"}
+	application       = schema.GroupKind{Group: "argoproj.io", Kind: "Application"}
 )
 
 // workloads are the types whose objects create pods, in the order in which they are read.
@@ -106,13 +107,20 @@ var edges = []edge{
 	{from: crossplaneFunction, to: (*inquiry).packaged},
 	{from: crossplaneProvider, to: (*inquiry).packaged},
 	{from: gateway, to: (*inquiry).gatewayServices},
+	{from: gateway, to: (*inquiry).gatewayCertificates},
+	{from: gateway, to: (*inquiry).gatewayClass},
+	{from: longhornVolume, to: (*inquiry).replicaNodes},
+	{from: scalerKind, to: (*inquiry).calledByText},
 	{from: externalSecret, to: (*inquiry).remoteSecrets},
 	{from: helmRelease, to: (*inquiry).hooks},
 	{from: helmRelease, to: (*inquiry).released},
 	{from: helmRelease, to: (*inquiry).dependencies},
+	{from: podGroup, to: (*inquiry).volcanoQueue},
+	{to: (*inquiry).resolved},
 	{to: (*inquiry).textual},
 	{to: (*inquiry).named, within: true},
 	{to: (*inquiry).missingSecrets, within: true},
+	{to: (*inquiry).calledByText},
 	{to: (*inquiry).labelled},
 	{to: (*inquiry).owned, within: true},
 	{to: (*inquiry).called},
@@ -152,6 +160,8 @@ var leads = []func(*inquiry) []reference{
 	(*inquiry).wrongClock,  // the node whose clock is wrong
 	(*inquiry).counted,     // who uses up a quota of objects
 	(*inquiry).longhorn,    // volumes of Longhorn
+	(*inquiry).cephCluster, // where the volumes of claims are made
+	(*inquiry).attachedTo,  // nodes to which volumes are attached
 	(*inquiry).unreachable, // hosts in the end of a log
 	(*inquiry).full,        // claims, if the end of a log says that a volume is full
 	(*inquiry).fileServers, // NFS servers that do not respond

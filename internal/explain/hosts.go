@@ -14,25 +14,33 @@ var addressInText = regexp.MustCompile(`\b\d{1,3}(?:\.\d{1,3}){3}\b`)
 
 // called returns the Services of the cluster whose addresses the message or the spec of an object contains.
 func (q *inquiry) called() []reference {
-	var all []reference
-	add := func(text string, mustRun bool) {
-		for _, m := range serviceHost.FindAllStringSubmatch(text, maxReferences) {
-			if len(all) < maxReferences {
-				all = append(all, reference{serviceKind, m[2] + m[4], m[1] + m[3], callsIt, mustRun})
-			}
+	all := q.calledByText()
+	eachText(q.custom().Object["spec"], 0, func(text string) { all = addHosts(all, text, false) })
+	return all
+}
+
+// addHosts adds the Services whose names a text contains.
+func addHosts(all []reference, text string, mustRun bool) []reference {
+	for _, m := range serviceHost.FindAllStringSubmatch(text, maxReferences) {
+		if len(all) < maxReferences {
+			all = append(all, reference{serviceKind, m[2] + m[4], m[1] + m[3], callsIt, mustRun})
 		}
 	}
+	return all
+}
+
+// calledByText returns the Services of the cluster whose addresses the message of an object contains.
+func (q *inquiry) calledByText() []reference {
 	text := q.allText()
-	add(text, true)
-	if noConnection.MatchString(text) {
-		for _, address := range addressInText.FindAllString(text, maxReferences) {
-			if s := q.serviceAt(address); s != nil {
-				all = append(all, reference{serviceKind, s.Namespace, s.Name, callsIt, true})
-			}
+	all := addHosts(nil, text, true)
+	if !noConnection.MatchString(text) {
+		return all
+	}
+	for _, address := range addressInText.FindAllString(text, maxReferences) {
+		if s := q.serviceAt(address); s != nil {
+			all = append(all, reference{serviceKind, s.Namespace, s.Name, callsIt, true})
 		}
 	}
-	u := q.custom()
-	eachText(u.Object["spec"], 0, func(text string) { add(text, false) })
 	return all
 }
 

@@ -67,6 +67,7 @@ func (q *inquiry) ingressClass(i *networkingv1.Ingress) {
 		}
 	})
 	q.next = append(q.next, q.ingressController(i, classes)...)
+	q.next = append(q.next, q.ingressAddress(i, classes)...)
 	cause := diagnosis.Cause{Reason: "IngressClassNotFound", Object: diagnosis.Object{Kind: kindIngress, Name: i.Name}}
 	cause.Advice = "set spec.ingressClassName to one of " + nameList(names)
 	if len(names) == 0 {

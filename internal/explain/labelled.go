@@ -28,7 +28,16 @@ func (q *inquiry) labelled() []reference {
 			}
 		}
 	}
-	slices.SortFunc(all, func(a, b reference) int { return strings.Compare(a.name, b.name) })
+	failing := q.failingPods()
+	slices.SortFunc(all, func(a, b reference) int {
+		if failing[a.name] != failing[b.name] {
+			if failing[a.name] {
+				return -1
+			}
+			return 1
+		}
+		return strings.Compare(a.name, b.name)
+	})
 	return all
 }
 

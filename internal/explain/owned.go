@@ -1,9 +1,11 @@
 package explain
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -28,6 +30,8 @@ var ownedKinds = map[schema.GroupKind][]schema.GroupKind{
 	{Group: "keda.sh", Kind: "ScaledObject"}:                     {scalerKind},
 	{Group: "jobset.x-k8s.io", Kind: "JobSet"}:                   {jobKind},
 	{Group: "leaderworkerset.x-k8s.io", Kind: "LeaderWorkerSet"}: {{Group: "apps", Kind: "StatefulSet"}},
+	{Group: "kubevirt.io", Kind: "VirtualMachine"}:               {{Group: "cdi.kubevirt.io", Kind: "DataVolume"}},
+	{Group: "batch.volcano.sh", Kind: "Job"}:                     {{Group: "scheduling.volcano.sh", Kind: "PodGroup"}},
 }
 
 // owned returns the objects that an object owns: of its own group, of [ownedKinds], and workloads. Those
@@ -45,17 +49,33 @@ func (q *inquiry) owned() []reference {
 		kinds = slices.Concat(kinds, q.siblings(kind.GroupKind()), workloads, []schema.GroupKind{podKind, claimKind})
 	}
 	all := q.ownedOf(q.object, kinds[:min(len(kinds), maxOwnedTypes)])
-	text := q.allText()
-	slices.SortStableFunc(all, func(a, b reference) int {
-		switch x, y := mentions(text, a.name), mentions(text, b.name); {
-		case x && !y:
-			return -1
-		case y && !x:
+	text, failing := q.allText(), q.failingPods()
+	rank := func(r reference) int {
+		switch {
+		case mentions(text, r.name):
+			return 0
+		case r.kind == podKind && failing[r.name]:
 			return 1
 		}
-		return 0
-	})
+		return 2
+	}
+	slices.SortStableFunc(all, func(a, b reference) int { return cmp.Compare(rank(a), rank(b)) })
 	return all
+}
+
+// failingPods returns the pods of the namespace with a container that has failed. Others can wait for them.
+func (q *inquiry) failingPods() map[string]bool {
+	failing := map[string]bool{}
+	for _, o := range q.walk.lists[podKind.String()+"/"+q.namespace] {
+		p, ok := o.(*corev1.Pod)
+		if !ok {
+			continue
+		}
+		failing[p.Name] = slices.ContainsFunc(slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses), func(c corev1.ContainerStatus) bool {
+			return !c.Ready && c.LastTerminationState.Terminated != nil && c.LastTerminationState.Terminated.ExitCode != 0
+		})
+	}
+	return failing
 }
 
 // maxSiblings limits the types of a group. Of a group with more types, it is not known which one an
@@ -126,6 +146,9 @@ func (q *inquiry) listIn(namespace string, kind schema.GroupKind) []client.Objec
 	key := kind.String() + "/" + namespace
 	if all, read := q.walk.lists[key]; read {
 		return all
+	}
+	if everywhere := kind.String() + "/"; namespace != "" && len(q.walk.lists[everywhere]) > 0 && !q.walk.failed[everywhere] {
+		return slices.DeleteFunc(slices.Clone(q.walk.lists[everywhere]), func(o client.Object) bool { return o.GetNamespace() != namespace })
 	}
 	all, read := q.readList(namespace, kind)
 	q.walk.lists[key], q.walk.failed[key] = all, !read

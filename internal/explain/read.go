@@ -1,6 +1,8 @@
 package explain
 
 import (
+	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -323,13 +325,31 @@ func hasEnded(p *corev1.Pod, container string) bool {
 	})
 }
 
-// linesOf removes control characters and returns the last lines.
+// messageIn returns the message of a line in JSON, without control characters. It is empty if there is none.
+func messageIn(line string) string {
+	var fields struct {
+		Message string `json:"message"`
+		Msg     string `json:"msg"`
+	}
+	if !strings.HasPrefix(line, "{") || json.Unmarshal([]byte(line), &fields) != nil {
+		return ""
+	}
+	return strings.TrimRight(plaintext.Clean(cmp.Or(fields.Message, fields.Msg)), " \n")
+}
+
+// linesOf removes control characters and returns the last lines. A long one in JSON is replaced by the lines of its message.
 func linesOf(text string) []string {
 	text = strings.TrimRight(plaintext.Clean(text), " \n")
 	if text == "" {
 		return nil
 	}
-	lines := strings.Split(text, "\n")
+	var lines []string
+	for line := range strings.SplitSeq(text, "\n") {
+		if message := messageIn(line); len([]rune(line)) > maxLine && message != "" {
+			line = message
+		}
+		lines = append(lines, strings.Split(line, "\n")...)
+	}
 	lines = lines[max(0, len(lines)-maxLines):]
 	for i, line := range lines {
 		if runes := []rune(line); len(runes) > maxLine {

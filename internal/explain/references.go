@@ -104,6 +104,11 @@ func (q *inquiry) named() []reference {
 		}
 	}
 	eachReference(u.Object["spec"], 0, add)
+	eachReference(u.Object["status"], 0, func(field string, ref map[string]any) {
+		if ref["kind"] != nil && ref["apiVersion"] != nil {
+			add(field, ref)
+		}
+	})
 	for _, t := range q.typesBeside(u.GroupVersionKind().GroupKind()) {
 		for _, name := range namesAfter(text, t.Kind) {
 			add(t.Kind, map[string]any{"name": name, "kind": t.Kind})
@@ -246,6 +251,9 @@ func referenceIn(field string, value any) map[string]any {
 // missingSecretText is how controllers say that a Secret does not exist.
 var missingSecretText = regexp.MustCompile(`(?i)\bsecrets?(?: with name)? ["'\x60]?(?:[a-z0-9.-]+/)?([a-z0-9][a-z0-9.-]*)["'\x60]?,? (?:was |is |does )?not (?:found|exist)`)
 
+// missingValuesText is how Flux says that the values of a HelmRelease cannot be read.
+var missingValuesText = regexp.MustCompile(`could not resolve (Secret|ConfigMap) chart values reference '([a-z0-9.-]+)/([a-z0-9.-]+)'`)
+
 // missingConfigText is how controllers say that a ConfigMap does not exist.
 var missingConfigText = regexp.MustCompile(`(?i)\bconfigmaps? ["'\x60](?:[a-z0-9.-]+/)?([a-z0-9][a-z0-9.-]*)["'\x60] not found`)
 
@@ -269,6 +277,13 @@ func (q *inquiry) missingSecrets() []reference {
 	var all []reference
 	for _, m := range missingSecretText.FindAllStringSubmatch(q.allText(), maxReferences) {
 		all = append(all, q.missingSecret(namespace, m[1])...)
+	}
+	for _, m := range missingValuesText.FindAllStringSubmatch(q.allText(), maxReferences) {
+		missing := q.missingSecret
+		if m[1] == kindConfigMap {
+			missing = q.missingConfigMap
+		}
+		all = append(all, missing(m[2], m[3])...)
 	}
 	for _, m := range missingConfigText.FindAllStringSubmatch(q.allText(), maxReferences) {
 		all = append(all, q.missingConfigMap(namespace, m[1])...)

@@ -1,8 +1,10 @@
 package explain
 
 import (
+	"fmt"
 	"regexp"
 	"slices"
+	"time"
 
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
@@ -136,7 +138,7 @@ func (q *inquiry) agents() []reference {
 	for _, p := range pods {
 		controller := metav1.GetControllerOf(p)
 		if p.Spec.HostNetwork && !podIsReady(p) && controller != nil && controller.Kind == "DaemonSet" && len(all) < maxReferences {
-			all = append(all, newReference(podKind, p.Namespace, p.Name, ", which runs on it,"))
+			all = append(all, newReference(podKind, p.Namespace, p.Name, fmt.Sprintf(", which runs on node %q,", node)))
 		}
 	}
 	return all
@@ -214,7 +216,8 @@ const scheduleLabel = "velero.io/schedule-name"
 var repeated = map[schema.GroupKind]schema.GroupKind{
 	backupSchedule: veleroBackup,
 	cronWorkflow:   {Group: cronWorkflow.Group, Kind: "Workflow"},
-	{Group: "postgresql.cnpg.io", Kind: "ScheduledBackup"}: {Group: "postgresql.cnpg.io", Kind: "Backup"},
+	{Group: "postgresql.cnpg.io", Kind: "ScheduledBackup"}:             {Group: "postgresql.cnpg.io", Kind: "Backup"},
+	{Group: "sparkoperator.k8s.io", Kind: "ScheduledSparkApplication"}: {Group: "sparkoperator.k8s.io", Kind: "SparkApplication"},
 }
 
 // lastOf returns the latest object of a type that the target has created, or nil.
@@ -237,4 +240,31 @@ func (q *inquiry) backupLocation() []reference {
 	u := q.custom()
 	name, _, _ := unstructured.NestedString(u.Object, "spec", "storageLocation")
 	return []reference{newReference(backupStore, q.namespace, name, ", in which it is kept,")}
+}
+
+// machineReadyAfter is how long a new Machine usually takes at most: nodeStartupTimeout of a MachineHealthCheck.
+const machineReadyAfter = 20 * time.Minute
+
+// machines returns the Machines of a MachineDeployment that are being deleted or fail. Its own conditions are about those
+// that stay: cluster-api.sigs.k8s.io.
+func (q *inquiry) machines() []reference {
+	var all []reference
+	for _, o := range q.listOf(machine) {
+		fails := o.GetDeletionTimestamp() != nil || slices.ContainsFunc(conditionsIn(contentOf(o)["status"], ""), func(c metav1.Condition) bool {
+			return isBad(c) && q.clock.Now().Sub(c.LastTransitionTime.Time) > machineReadyAfter
+		})
+		if o.GetLabels()["cluster.x-k8s.io/deployment-name"] == q.name && fails && len(all) < maxReferences {
+			all = append(all, newReference(machine, q.namespace, o.GetName(), ", which belongs to it,"))
+		}
+	}
+	return all
+}
+
+// podGroup is what Volcano schedules: volcano.sh/docs.
+var podGroup = schema.GroupKind{Group: "scheduling.volcano.sh", Kind: "PodGroup"}
+
+// volcanoQueue returns the queue of a PodGroup.
+func (q *inquiry) volcanoQueue() []reference {
+	name, _, _ := unstructured.NestedString(q.custom().Object, "spec", "queue")
+	return []reference{{kind: schema.GroupKind{Group: podGroup.Group, Kind: "Queue"}, name: name, relation: ", in which it waits,", mustRun: true}}
 }

@@ -69,6 +69,7 @@ func (q *inquiry) disruptionBudget() error {
 	case blocked != nil: // the pods themselves run
 		q.explanation.State, q.explanation.partial = Waiting, true
 		q.workload.Known = append(q.workload.Known, *blocked)
+		q.next = append(q.next, q.unhealthy(b)...)
 	case s.ExpectedPods == 0 && s.CurrentHealthy > 0:
 		q.unmanagedPods(b)
 	case s.ExpectedPods == 0:
@@ -81,6 +82,22 @@ func (q *inquiry) disruptionBudget() error {
 		q.explanation.Summary = "recent evictions are still in progress; " + q.explanation.Summary
 	}
 	return nil
+}
+
+// unhealthy returns the pods of a budget that are not ready, if more of them would allow an eviction.
+func (q *inquiry) unhealthy(b *policyv1.PodDisruptionBudget) []reference {
+	selector, err := metav1.LabelSelectorAsSelector(b.Spec.Selector)
+	if err != nil || b.Status.CurrentHealthy >= b.Status.ExpectedPods {
+		return nil
+	}
+	pods, _ := q.podsWith(selector)
+	var all []reference
+	for _, p := range pods {
+		if !podIsReady(p) && len(all) < maxReferences {
+			all = append(all, newReference(podKind, p.Namespace, p.Name, ", which it counts,"))
+		}
+	}
+	return all
 }
 
 // unmanagedPods explains a budget whose pods have no controller. The controller of budgets cannot find

@@ -2,14 +2,13 @@ package explain
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -70,12 +69,16 @@ func (q *inquiry) sharing(s *corev1.Secret) []string {
 
 // missingCopy adds the rules that copy a Secret under this name, but not to this namespace.
 func (q *inquiry) missingCopy() {
+	rules := q.shareRules()
+	if len(rules) == 0 {
+		return
+	}
 	var ns corev1.Namespace
 	if err := q.objects.Get(q.ctx, client.ObjectKey{Name: q.namespace}, &ns); err != nil {
 		q.unread("namespaces", "get them", err)
 		return
 	}
-	for _, rule := range q.shareRules() {
+	for _, rule := range rules {
 		why := rule.WhyNotTarget(q.namespace, labels.Set(ns.Labels))
 		for _, name := range rule.Source.Names {
 			if why != "" && rule.CopyName(name) == q.name {
@@ -95,28 +98,15 @@ func (q *inquiry) missingCopy() {
 // shareRules returns the ClusterSecretShares, and the SecretShares of the namespace.
 func (q *inquiry) shareRules() []*share.Rule {
 	var rules []*share.Rule
-	for _, list := range []client.ObjectList{&v1alpha1.ClusterSecretShareList{}, &v1alpha1.SecretShareList{}} {
-		var opts []client.ListOption
-		what := "clustersecretshares"
-		if _, ok := list.(*v1alpha1.SecretShareList); ok {
-			opts, what = append(opts, client.InNamespace(q.namespace)), "secretshares"
-		}
-		if err := q.objects.List(q.ctx, list, opts...); meta.IsNoMatchError(err) {
-			continue // Bongsu is not installed
-		} else if err != nil {
-			q.unread(what, "list them", err)
-			continue
-		}
-		_ = meta.EachListItem(list, func(o runtime.Object) error {
-			rule, _ := share.Compile(definitionOf(o)) // an invalid selector matches everything
-			rules = append(rules, rule)
-			return nil
-		})
+	group := func(kind string) schema.GroupKind { return schema.GroupKind{Group: v1alpha1.Group, Kind: kind} }
+	for _, o := range slices.Concat(q.listIn("", group(v1alpha1.KindClusterSecretShare)), q.listOf(group(v1alpha1.KindSecretShare))) {
+		rule, _ := share.Compile(definitionOf(o)) // an invalid selector matches everything
+		rules = append(rules, rule)
 	}
 	return rules
 }
 
-func definitionOf(o runtime.Object) share.Definition {
+func definitionOf(o client.Object) share.Definition {
 	switch o := o.(type) {
 	case *v1alpha1.ClusterSecretShare:
 		source := o.ClusterSource()

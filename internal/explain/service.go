@@ -283,4 +283,9 @@ func (q *inquiry) loadBalancer(s *corev1.Service) {
 		}
 	}
 	q.lastWarning(kindService, s, time.Time{})
+	for i := range q.workload.Known {
+		if c := &q.workload.Known[i]; c.Reason == "AllocationFailed" { // metallb.io, internal/k8s
+			c.Advice = "ask the cluster's administrator for more addresses in an IPAddressPool of MetalLB, or delete a Service that uses one"
+		}
+	}
 }

@@ -30,7 +30,7 @@ var (
 
 // The states that are meant to be, that are known to pass, and to be good.
 var (
-	stoppedState  = regexp.MustCompile(`(?i)^(?:halted|hibernated|paused|released|stopped|suspended)$`)
+	stoppedState  = regexp.MustCompile(`(?i)^(?:closed|halted|hibernated|paused|released|stopped|suspended)$`)
 	stopCondition = regexp.MustCompile(`(?i)(?:^|/)(?:hibernat(?:ed|ion)|suspended|paused)$`)
 	waitingState  = regexp.MustCompile(`(?i)^(?:pending|creating|provisioning|progressing|waiting|initializing|installing|updating|upgrading|processing|in ?progress|starting|false)$`)
 	goodState     = regexp.MustCompile(`(?i)^(?:active|available|bound|completed?|deployed|finished|healthy|ready|running|succeeded|success|true|valid)$`)
@@ -44,7 +44,7 @@ var failureText = regexp.MustCompile(`(?i)\b(?:failed to|cannot|unable to|connec
 // NoError, ContinueOnError, FailingOver, ErrorFree.
 var (
 	failureWords = sets.New("fail", "failed", "failing", "failure", "failures", "error", "errored", "errors", "invalid", "degraded",
-		"unavailable", "unhealthy", "lost", "inconclusive", "missing")
+		"unavailable", "unhealthy", "lost", "inconclusive", "missing", "aborted")
 	beforeNoFailure = sets.New("no", "not", "without", "on", "ignore")
 	afterNoFailure  = sets.New("over", "free")
 )

@@ -99,7 +99,8 @@ func (q *inquiry) isBehind(s *corev1.Service) bool {
 func (q *inquiry) serviceAt(host string) *corev1.Service {
 	if address := net.ParseIP(host); address != nil {
 		return q.serviceWith("", func(s *corev1.Service) bool {
-			return slices.Contains(s.Spec.ClusterIPs, host) || s.Spec.ClusterIP == host
+			return slices.Contains(s.Spec.ClusterIPs, host) || s.Spec.ClusterIP == host ||
+				slices.ContainsFunc(s.Status.LoadBalancer.Ingress, func(i corev1.LoadBalancerIngress) bool { return i.IP == host })
 		})
 	}
 	parts := strings.Split(host, ".")

@@ -22,20 +22,6 @@ import (
 // istioGroup is the API group of Istio's routes: istio.io/docs/reference/config/networking.
 const istioGroup = "networking.istio.io"
 
-// Packages of Crossplane, whose pods have a label with the name: crossplane/internal/controller/pkg/runtime.
-var (
-	crossplaneFunction = schema.GroupKind{Group: "pkg.crossplane.io", Kind: "Function"}
-	crossplaneProvider = schema.GroupKind{Group: "pkg.crossplane.io", Kind: "Provider"}
-)
-
-// packaged returns the workloads of a package of Crossplane.
-func (q *inquiry) packaged() []reference {
-	return q.failingWorkloads(", which runs it,", func(o client.Object, _ *corev1.PodSpec) bool {
-		labels := templateLabels(o)
-		return labels["pkg.crossplane.io/function"] == q.name || labels["pkg.crossplane.io/provider"] == q.name
-	})
-}
-
 // objectInText is how controllers name objects of the cluster that they need, with the type.
 var objectInText = []struct {
 	text *regexp.Regexp
@@ -44,7 +30,12 @@ var objectInText = []struct {
 	{regexp.MustCompile(`cannot run Function "([a-z0-9.-]+)"`), crossplaneFunction},
 }
 
-// textual returns the objects of the cluster that the text of the problem names with their type.
+// typeInText matches words that can be types, and maxTypesInText limits them.
+var typeInText = regexp.MustCompile(`\b[A-Z][a-z]+(?:[A-Z][a-z]+)*\b`)
+
+const maxTypesInText = 20
+
+// textual returns the objects that the text of the problem names with their type.
 func (q *inquiry) textual() []reference {
 	var all []reference
 	for _, o := range objectInText {
@@ -52,6 +43,21 @@ func (q *inquiry) textual() []reference {
 			all = append(all, newReference(o.kind, "", m[1], ", which it needs,"))
 		}
 	}
+	for _, word := range typeInText.FindAllString(q.allText(), maxTypesInText) {
+		names := namesAfter(q.allText(), word)
+		if m := regexp.MustCompile(`\b` + word + ` ["'\x60]?([a-z0-9][a-z0-9-]*)\b`).FindStringSubmatch(q.allText()); m != nil && len(names) == 0 && strings.ToLower(word[1:]) != word[1:] {
+			names = m[1:]
+		}
+		if word == q.explanation.Kind || len(names) == 0 {
+			continue
+		}
+		for _, kind := range q.kindsNamed(strings.ToLower(word)) {
+			for _, name := range names {
+				all = append(all, newReference(kind, q.namespace, name, ", which it names,"))
+			}
+		}
+	}
+	all = all[:min(len(all), maxReferences)]
 	if m := unknownPlugin.FindStringSubmatch(q.allText()); m != nil {
 		for _, o := range q.listIn("", serviceKind) {
 			if o.GetLabels()["cnpg.io/pluginName"] == m[1] {
@@ -105,16 +111,24 @@ func eachHost(routes []any, visit func(string)) {
 	}
 }
 
-// gatewayPods returns the workloads whose pods a Gateway of Istio selects.
+// gatewayPods returns the workloads whose pods a Gateway of Istio selects, and their Services without an address.
 func (q *inquiry) gatewayPods() []reference {
 	u := q.object.(*unstructured.Unstructured) //nolint:forcetypeassert // it is one without rules of its own
 	selector, _, _ := unstructured.NestedStringMap(u.Object, "spec", "selector")
 	if len(selector) == 0 {
 		return nil
 	}
-	return q.failingWorkloads(", which serves it,", func(o client.Object, _ *corev1.PodSpec) bool {
+	all := q.failingWorkloads(", which serves it,", func(o client.Object, _ *corev1.PodSpec) bool {
 		return selects(&metav1.LabelSelector{MatchLabels: selector}, templateLabels(o))
 	})
+	for _, o := range q.listIn("", serviceKind) {
+		s, ok := o.(*corev1.Service)
+		if ok && s.Spec.Type == corev1.ServiceTypeLoadBalancer && len(s.Status.LoadBalancer.Ingress) == 0 &&
+			selects(&metav1.LabelSelector{MatchLabels: selector}, s.Spec.Selector) && len(all) < maxReferences {
+			all = append(all, newReference(serviceKind, s.Namespace, s.Name, ", which gets its requests,"))
+		}
+	}
+	return all
 }
 
 // remoteSecrets returns what should create the Secrets that an ExternalSecret reads from a namespace of the cluster:
@@ -166,12 +180,18 @@ func (q *inquiry) remoteSecrets() []reference {
 func (q *inquiry) strimziCluster(u *unstructured.Unstructured) {
 	const label = "strimzi.io/cluster"
 	kind, name := u.GroupVersionKind().GroupKind(), u.GetLabels()[label]
-	if kind.Group != strimziGroup || name == "" || u.Object["status"] != nil {
+	if kind.Group != strimziGroup || name == "" {
 		return
 	}
 	of := schema.GroupKind{Group: strimziGroup, Kind: "Kafka"}
 	if kind.Kind == "KafkaConnector" {
 		of.Kind = "KafkaConnect"
+	}
+	if of.Kind == "KafkaConnect" && q.explanation.State != Running {
+		q.next = append(q.next, newReference(of, u.GetNamespace(), name, ", which runs it,"))
+	}
+	if u.Object["status"] != nil {
+		return
 	}
 	// A topic can be in another namespace than its cluster.
 	if slices.ContainsFunc(q.listIn("", of), func(o client.Object) bool { return o.GetName() == name }) || !q.couldRead("", of) {

@@ -196,11 +196,17 @@ func (c *container) lastUnhealthy() *Event {
 	return nil
 }
 
-// ownEvents returns the Events that regard the container.
+// ownEvents returns the Events that regard the container. One without a field regards the only container that is not ready.
 func (c *container) ownEvents() []Event {
+	unready := 0
+	for i := range c.pod.Status.ContainerStatuses {
+		if !c.pod.Status.ContainerStatuses[i].Ready {
+			unready++
+		}
+	}
 	var own []Event
 	for _, e := range c.events {
-		if e.Container() == c.name {
+		if e.Container() == c.name || e.FieldPath == "" && unready == 1 && !c.status.Ready {
 			own = append(own, e)
 		}
 	}

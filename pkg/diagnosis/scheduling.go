@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -52,7 +53,9 @@ func (s *podView) schedulingFindings() []finding {
 		return claim
 	}
 	s.describeUnschedulable(text, &cause)
-	if added := s.describeScaling(&cause); !added {
+	if added := s.describeScaling(&cause); added {
+		cause.startsUntil(s.pod.CreationTimestamp.Add(joinsWithin), s.Now)
+	} else {
 		s.blockedByRollout(text, &cause)
 	}
 	return []finding{{cause: cause}}
@@ -149,6 +152,10 @@ func (s *podView) lastOfScheduler() *Event {
 	}
 	return latest(s.events, "FailedScheduling", "PodUnschedulable", "TaskRejected") // the others are of YuniKorn
 }
+
+// joinsWithin is how long a new node takes at most: --max-node-provision-time of the cluster autoscaler, and
+// Karpenter's limit for a NodeClaim to register.
+const joinsWithin = 15 * time.Minute
 
 // karpenterDetails matches what a note of Karpenter repeats for each NodePool.
 var karpenterDetails = compile(`, [^ ,;]+=[^;]*, resources=\{[^}]*\}|, daemonset overhead=\{[^}]*\}| and requirements [^;]*`)
