@@ -156,8 +156,8 @@ func isDriver(workload, driver string) bool {
 	return strings.HasPrefix(rest, "csi.") && strings.Contains(workload, what) && strings.Contains(workload, "csi")
 }
 
-// withoutDriver adds to the cause that the DaemonSet of a storage driver, or of a provider of Secrets, does not tolerate a
-// taint of the pod's node. It reports whether it did. Else, it adds the name of the node.
+// withoutDriver adds to the cause that the DaemonSet of a storage driver does not tolerate a taint of the pod's node, and
+// reports whether it did. The same holds for a provider of Secrets. Otherwise, it adds the name of the node.
 func (q *inquiry) withoutDriver() bool {
 	is := q.agentInText()
 	if is == nil || q.blaming == nil || q.explanation.Cause == nil {
@@ -289,7 +289,19 @@ func (q *inquiry) ingressAddress(i *networkingv1.Ingress, classes []networkingv1
 const nodePoolLabel = "karpenter.sh/nodepool"
 
 // cordonedText is how the diagnosis names cordoned nodes.
-var cordonedText = regexp.MustCompile(`\(cordoned: ([a-z0-9., -]+)\)`)
+var cordonedText = regexp.MustCompile(`\(cordoned: ([a-z0-9.-]+)`)
+
+// cordoned returns the first node that takes no pod because it is cordoned: its drain can wait for something.
+func (q *inquiry) cordoned() []reference {
+	if q.blaming == nil || q.blaming.Reason != diagnosis.ReasonFailedScheduling {
+		return nil
+	}
+	m := cordonedText.FindStringSubmatch(q.blaming.Message)
+	if m == nil {
+		return nil
+	}
+	return []reference{newReference(nodeKind, "", m[1], ", which is cordoned,")}
+}
 
 // nodes returns the nodes whose conditions keep the pods off, by a taint. It also returns the NodePools of
 // Karpenter that could add nodes.
@@ -301,11 +313,6 @@ func (q *inquiry) nodes() []reference {
 	for _, o := range q.listIn("", nodePoolKind) {
 		if len(all) < maxReferences && slices.ContainsFunc(q.workload.Pods, func(p *corev1.Pod) bool { return p.Spec.NodeName == "" && mayServe(o, p) }) {
 			all = append(all, reference{kind: nodePoolKind, name: o.GetName(), relation: ", which could add nodes,"})
-		}
-	}
-	for _, m := range cordonedText.FindAllStringSubmatch(q.blaming.Message, 1) {
-		for _, name := range strings.Split(m[1], ", ")[:1] {
-			all = append(all, reference{kind: nodeKind, name: name, relation: ", which is cordoned,"})
 		}
 	}
 	if !strings.Contains(q.blaming.Message, "node.kubernetes.io/") {

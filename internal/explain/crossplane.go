@@ -28,7 +28,7 @@ func (q *inquiry) packaged() []reference {
 // unresolved is how crossplane-runtime says that an object of a field is not ready.
 var unresolved = regexp.MustCompile(`cannot resolve references: mg\.Spec\.ForProvider\.([\w.]+): referenced field was empty`)
 
-// Ends of the names of fields with references, and of what they contain of the object.
+// Ends of the names of fields: those with references, and those with a part of an object.
 var (
 	refEnd  = regexp.MustCompile(`(?i)refs?$`)
 	partEnd = regexp.MustCompile(`(?i)(?:names?|ids?|arns?)$`)

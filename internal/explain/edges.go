@@ -118,6 +118,7 @@ var edges = []edge{
 	{from: podGroup, to: (*inquiry).volcanoQueue},
 	{to: (*inquiry).resolved},
 	{to: (*inquiry).textual},
+	{to: (*inquiry).namedWithType},
 	{to: (*inquiry).named, within: true},
 	{to: (*inquiry).missingSecrets, within: true},
 	{to: (*inquiry).calledByText},
@@ -167,6 +168,7 @@ var leads = []func(*inquiry) []reference{
 	(*inquiry).fileServers, // NFS servers that do not respond
 	(*inquiry).agents,      // what sets up the network of a node
 	(*inquiry).running,     // parts of the cluster
+	(*inquiry).cordoned,    // nodes that are drained
 	(*inquiry).nodes,       // nodes that take no pods
 }
 

@@ -29,15 +29,13 @@ func (q *inquiry) labelled() []reference {
 		}
 	}
 	failing := q.failingPods()
-	slices.SortFunc(all, func(a, b reference) int {
-		if failing[a.name] != failing[b.name] {
-			if failing[a.name] {
-				return -1
-			}
-			return 1
+	rank := func(r reference) string {
+		if failing[r.name] {
+			return "" // before all names
 		}
-		return strings.Compare(a.name, b.name)
-	})
+		return r.name
+	}
+	slices.SortFunc(all, func(a, b reference) int { return strings.Compare(rank(a), rank(b)) })
 	return all
 }
 

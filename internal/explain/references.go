@@ -104,17 +104,22 @@ func (q *inquiry) named() []reference {
 		}
 	}
 	eachReference(u.Object["spec"], 0, add)
-	eachReference(u.Object["status"], 0, func(field string, ref map[string]any) {
-		if ref["kind"] != nil && ref["apiVersion"] != nil {
-			add(field, ref)
-		}
-	})
+	eachReference(u.Object["status"], 0, onlyTyped(add))
 	for _, t := range q.typesBeside(u.GroupVersionKind().GroupKind()) {
 		for _, name := range namesAfter(text, t.Kind) {
 			add(t.Kind, map[string]any{"name": name, "kind": t.Kind})
 		}
 	}
 	return all
+}
+
+// onlyTyped calls visit only for references that name their type.
+func onlyTyped(visit func(string, map[string]any)) func(string, map[string]any) {
+	return func(field string, ref map[string]any) {
+		if ref["kind"] != nil && ref["apiVersion"] != nil {
+			visit(field, ref)
+		}
+	}
 }
 
 // counterparts returns the objects of the same group in fields of the spec that have the names of their types. An
@@ -149,6 +154,35 @@ func namesAfter(text, kind string) []string {
 		}
 	}
 	return names
+}
+
+// typeInText matches words that can be types, with a name after a space. Only a type of several words can have a name without a
+// dash: "Job is" is no name.
+var typeInText = regexp.MustCompile(`\b([A-Z][a-z]+(?:[A-Z][a-z]+)+) ["'\x60]?([a-z0-9][a-z0-9-]*)\b|\b([A-Z][a-z]+)\b`)
+
+// maxTypesInText limits the words that are looked up.
+const maxTypesInText = 20
+
+// namedWithType returns the objects of the namespace that the text of the problem names with their type, in any group.
+func (q *inquiry) namedWithType() []reference {
+	text := q.allText()
+	var all []reference
+	for _, m := range typeInText.FindAllStringSubmatch(text, maxTypesInText) {
+		word := m[1] + m[3]
+		names := namesAfter(text, word)
+		if len(names) == 0 && m[2] != "" {
+			names = m[2:3]
+		}
+		if word == q.explanation.Kind || len(names) == 0 {
+			continue
+		}
+		for _, kind := range q.kindsNamed(strings.ToLower(word)) {
+			for _, name := range names {
+				all = append(all, newReference(kind, q.namespace, name, ", which it names,"))
+			}
+		}
+	}
+	return all[:min(len(all), maxReferences)]
 }
 
 // nameAfterKind matches a name after its type. After a space alone, it must contain a dash.

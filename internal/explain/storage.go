@@ -6,10 +6,11 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/bongsu-io/bongsu/pkg/diagnosis"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/bongsu-io/bongsu/pkg/diagnosis"
 )
 
 // Types of storage, also of that which runs in the cluster: rook.io/docs, longhorn.io/docs.

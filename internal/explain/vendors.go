@@ -30,12 +30,7 @@ var objectInText = []struct {
 	{regexp.MustCompile(`cannot run Function "([a-z0-9.-]+)"`), crossplaneFunction},
 }
 
-// typeInText matches words that can be types, and maxTypesInText limits them.
-var typeInText = regexp.MustCompile(`\b[A-Z][a-z]+(?:[A-Z][a-z]+)*\b`)
-
-const maxTypesInText = 20
-
-// textual returns the objects that the text of the problem names with their type.
+// textual returns the objects of the cluster that the text of the problem names with their type.
 func (q *inquiry) textual() []reference {
 	var all []reference
 	for _, o := range objectInText {
@@ -43,21 +38,6 @@ func (q *inquiry) textual() []reference {
 			all = append(all, newReference(o.kind, "", m[1], ", which it needs,"))
 		}
 	}
-	for _, word := range typeInText.FindAllString(q.allText(), maxTypesInText) {
-		names := namesAfter(q.allText(), word)
-		if m := regexp.MustCompile(`\b` + word + ` ["'\x60]?([a-z0-9][a-z0-9-]*)\b`).FindStringSubmatch(q.allText()); m != nil && len(names) == 0 && strings.ToLower(word[1:]) != word[1:] {
-			names = m[1:]
-		}
-		if word == q.explanation.Kind || len(names) == 0 {
-			continue
-		}
-		for _, kind := range q.kindsNamed(strings.ToLower(word)) {
-			for _, name := range names {
-				all = append(all, newReference(kind, q.namespace, name, ", which it names,"))
-			}
-		}
-	}
-	all = all[:min(len(all), maxReferences)]
 	if m := unknownPlugin.FindStringSubmatch(q.allText()); m != nil {
 		for _, o := range q.listIn("", serviceKind) {
 			if o.GetLabels()["cnpg.io/pluginName"] == m[1] {
