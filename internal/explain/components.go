@@ -156,7 +156,7 @@ func isDriver(workload, driver string) bool {
 	return strings.HasPrefix(rest, "csi.") && strings.Contains(workload, what) && strings.Contains(workload, "csi")
 }
 
-// withoutDriver adds to the cause that the DaemonSet of a storage driver does not tolerate a taint of the pod's node, and
+// withoutDriver adds to the cause that the DaemonSet of a storage driver does not tolerate a taint of the pod's node. It
 // reports whether it did. The same holds for a provider of Secrets. Otherwise, it adds the name of the node.
 func (q *inquiry) withoutDriver() bool {
 	is := q.agentInText()
