@@ -147,8 +147,8 @@ func (q *inquiry) listIn(namespace string, kind schema.GroupKind) []client.Objec
 	if all, read := q.walk.lists[key]; read {
 		return all
 	}
-	if everywhere := kind.String() + "/"; namespace != "" && len(q.walk.lists[everywhere]) > 0 && !q.walk.failed[everywhere] {
-		return slices.DeleteFunc(slices.Clone(q.walk.lists[everywhere]), func(o client.Object) bool { return o.GetNamespace() != namespace })
+	if complete := q.walk.lists[kind.String()+"/"]; namespace != "" && len(complete) > 0 && len(complete) < pageSize*maxPages && !q.walk.failed[kind.String()+"/"] {
+		return slices.DeleteFunc(slices.Clone(complete), func(o client.Object) bool { return o.GetNamespace() != namespace })
 	}
 	all, read := q.readList(namespace, kind)
 	q.walk.lists[key], q.walk.failed[key] = all, !read
