@@ -18,10 +18,8 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null)
 # Tests on a control plane wait more than they compute, so more of them run at a time
 # than a small machine has cores. Most packages start a control plane, of 300 MB or more.
 TEST_FLAGS ?= -timeout 20m -p 3 -parallel 4
-# The packages of make test-e2e; all others are those of make test. Those whose
-# tests choose a size run in both, and in full in make soak.
+# The packages of make test-e2e; all others are those of make test.
 E2E_PKG    := ./internal/cli/demo ./test/chaos ./test/cookbook ./test/guide
-E2E_FULL    = $(shell grep -rlE --include='*_test.go' 'internal/testing/size"|"BONGSU_TEST_SIZE"' internal pkg test | xargs -n1 dirname | sort -u | sed 's|^|./|')
 E2E_OTHER  := ./test/chaos/steady ./test/e2e ./test/sequence/controllers ./test/sdk ./test/servers ./test/toolkit
 # The packages with concurrent code that unit tests run. To compile the others for the race
 # detector takes minutes.

@@ -161,6 +161,7 @@ func (s *tenancy) condition(o cluster.Summarized) func() metav1.Condition {
 // An object makes the operator use its permissions for the author. Only the policies check that
 // the author has them.
 func TestWithoutAPolicyTheOperatorDoesNothingForTenants(t *testing.T) {
+	size.NotInTest(t, "it takes a cluster and operators of its own")
 	t.Parallel()
 	s := newTenancy(t)
 	everything := ConsistOf("message", "copies", "apps", "notebooks")
@@ -216,7 +217,6 @@ func TestWithoutAPolicyTheOperatorDoesNothingForTenants(t *testing.T) {
 	}
 
 	t.Run("objects say what to do after the grace time", func(t *testing.T) {
-		size.NotInTest(t, "it waits for the grace time of 90 s")
 		g := NewWithT(t)
 		earlier := s.use()
 		deleted := cluster.Manifest(t, "AppService", earlier, "deleted", "size: 1\nbackup: {exec: {command: [save]}}")
@@ -259,6 +259,7 @@ func TestWithoutAPolicyTheOperatorDoesNothingForTenants(t *testing.T) {
 
 // No operator sees that the policies are missing, but their UIDs show it.
 func TestObjectsThatWereWrittenWithoutPoliciesAndOperatorAreUnchecked(t *testing.T) {
+	size.NotInTest(t, "it takes a cluster and operators of its own")
 	t.Parallel()
 	s := newTenancy(t)
 	everything := ConsistOf("message", "copies", "apps", "notebooks")

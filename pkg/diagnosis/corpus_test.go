@@ -24,6 +24,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
+
+	"github.com/bongsu-io/bongsu/internal/testing/size"
 )
 
 var (
@@ -112,21 +114,13 @@ type want struct {
 	MayPass bool   `json:"mayPass"`
 }
 
-// sizeVariable is the environment variable that make test-e2e sets, to make tests larger. Packages in pkg
-// do not import the package internal/testing/size, which defines it.
-const sizeVariable = "BONGSU_TEST_SIZE"
-
 func TestEveryStateOfTheCorpusHasTheRightCause(t *testing.T) {
 	const fewest = 900
 	if *accept != "" && !*update {
 		t.Fatal("-change has no effect without -update: set both")
 	}
-	names := 80
-	if all := len(hostileNames()); os.Getenv(sizeVariable) != "" {
-		names = all
-	} else {
-		t.Attr("summary", fmt.Sprintf("%d of %d hostile names for each state, set %s=e2e for all", names, all, sizeVariable))
-	}
+	all := len(hostileNames())
+	names := size.Choose(t, 80, all, all, "hostile names for each state")
 	sum := 0
 	for _, file := range corpusFiles(t) {
 		states := readCorpus(t, file)

@@ -22,6 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/bongsu-io/bongsu/internal/testing/size"
 	"github.com/bongsu-io/bongsu/pkg/localcluster"
 )
 
@@ -91,6 +92,7 @@ func TestSecondStartContinuesTheClusterAtTheSameAddress(t *testing.T) {
 }
 
 func TestTwoClustersRunAtOnceButNotInOneDirectory(t *testing.T) {
+	size.NotInTest(t, "it takes a cluster of its own, as four other tests do")
 	t.Parallel()
 	g := NewWithT(t)
 	one := start(t, localcluster.Config{})
@@ -132,6 +134,7 @@ func TestCrashedComponentIsReportedAndCanBeRestarted(t *testing.T) {
 }
 
 func TestClusterOfAKilledParentCanBeStarted(t *testing.T) {
+	size.NotInTest(t, "it takes a cluster of its own, as four other tests do")
 	t.Parallel()
 	g := NewWithT(t)
 	dir := t.TempDir()
@@ -151,6 +154,7 @@ func TestClusterOfAKilledParentCanBeStarted(t *testing.T) {
 
 // etcd does not start again if it was killed in the first milliseconds of its life.
 func TestClusterThatIsKilledDuringItsFirstStartCanBeStarted(t *testing.T) {
+	size.NotInTest(t, "it takes a cluster of its own, as four other tests do")
 	t.Parallel()
 	g := NewWithT(t)
 	dir := t.TempDir()
@@ -182,6 +186,7 @@ func startParent(t *testing.T, dir string) (*exec.Cmd, io.Reader) {
 }
 
 func TestNextStartKillsProcessesLeftBehind(t *testing.T) {
+	size.NotInTest(t, "it takes a cluster of its own, as four other tests do")
 	needsControlPlane(t)
 	t.Parallel()
 	g := NewWithT(t)
@@ -208,6 +213,7 @@ func TestNextStartKillsProcessesLeftBehind(t *testing.T) {
 }
 
 func TestUserHasThePermissionsOfRBAC(t *testing.T) {
+	size.NotInTest(t, "it takes a cluster of its own, as four other tests do")
 	t.Parallel()
 	g := NewWithT(t)
 	c := start(t, localcluster.Config{})
@@ -234,6 +240,7 @@ func TestUserHasThePermissionsOfRBAC(t *testing.T) {
 }
 
 func TestStoreCanBeCompactedAndRestored(t *testing.T) {
+	size.NotInTest(t, "it takes a cluster of its own, as four other tests do")
 	t.Parallel()
 	g := NewWithT(t)
 	c := start(t, localcluster.Config{})

@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/bongsu-io/bongsu/internal/testing/size"
 	"github.com/bongsu-io/bongsu/pkg/localcluster"
 )
 
@@ -414,6 +415,7 @@ func claimIsBound(t *testing.T, _ *localcluster.Cluster, w *namespaceClient) {
 // API servers reject Events in a namespace that is being deleted, and a restarted KWOK
 // finds leases that it does not hold. Neither must prevent the deletion of a pod.
 func TestNamespaceWithPodsIsDeletedAfterARestartOfKWOK(t *testing.T) {
+	size.NotInTest(t, "it takes a cluster of its own, as four other tests do")
 	t.Parallel()
 	const lease = 10 * time.Minute // longer than the test waits
 	c := start(t, localcluster.Config{Components: localcluster.Everything(), Nodes: 1, NodeLease: lease})

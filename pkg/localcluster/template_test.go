@@ -11,10 +11,12 @@ import (
 	. "github.com/onsi/gomega"
 	"k8s.io/client-go/rest"
 
+	"github.com/bongsu-io/bongsu/internal/testing/size"
 	"github.com/bongsu-io/bongsu/pkg/localcluster"
 )
 
 func TestClustersOfATemplateRefuseEachOthersClients(t *testing.T) {
+	size.NotInTest(t, "it takes a cluster of its own, as four other tests do")
 	t.Parallel()
 	g := NewWithT(t)
 	template := filepath.Join(t.TempDir(), "template")

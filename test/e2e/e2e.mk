@@ -12,9 +12,9 @@ e2e-steady: controlplane ## Check that a settled operator sends no requests, wit
 
 .PHONY: e2e-full
 e2e-full: export BONGSU_TEST_SIZE := e2e
-e2e-full: controlplane ## Run more of the tests that make test runs with less, or not at all
+e2e-full: controlplane ## Run the tests that make test runs with less, or not at all
 	@mkdir -p $(BONGSU_TEST_PERMISSIONS)
-	@go run ./hack/test $(TEST_FLAGS) $(E2E_FULL)
+	@sized=$$(sh hack/sized.sh) && set -f && go run ./hack/test $(TEST_FLAGS) $$sized
 
 .PHONY: e2e-sequence
 e2e-sequence: ## Run 200 random sequences of operations on the alarm path, for three minutes at most (ARGS='-sequence.for=1h -sequence.seeds=0')
@@ -87,7 +87,7 @@ soak: soak-full soak-sequence soak-controllers soak-platforms bench ## Run what 
 .PHONY: soak-full
 soak-full: export BONGSU_TEST_SIZE := soak
 soak-full: controlplane
-	@go run ./hack/test $(TEST_FLAGS) -timeout 3h $(E2E_FULL)
+	@sized=$$(sh hack/sized.sh) && set -f && go run ./hack/test $(TEST_FLAGS) -timeout 3h $$sized
 
 .PHONY: soak-sequence soak-controllers
 soak-sequence soak-controllers: soak-%:

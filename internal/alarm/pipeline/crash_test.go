@@ -16,7 +16,7 @@ import (
 // twice only if that was in flight, or not in the checkpoint when the disk was lost.
 func TestCrashesLoseNothingAndRepeatLittle(t *testing.T) {
 	var kills, duplicates, aside int
-	for seed := range simulations(t) {
+	for seed := range uint64(size.Choose(t, 10, 40, 1_000, "simulations")) {
 		if t.Failed() {
 			break // the others would fail in the same way
 		}
@@ -29,12 +29,6 @@ func TestCrashesLoseNothingAndRepeatLittle(t *testing.T) {
 		})
 	}
 	t.Logf("%d kills, %d messages set aside, 0 losses, %d duplicates, all of them as documented", kills, aside, duplicates)
-}
-
-// simulations returns the number of simulations of a test.
-func simulations(t *testing.T) uint64 {
-	t.Helper()
-	return uint64(size.Choose(t, 10, 40, 1_000, "simulations"))
 }
 
 // runReplicas starts and kills replicas, and returns the number of kills.
@@ -118,7 +112,7 @@ func (s *simulation) checkEnds() {
 
 // The receivers slow and dead are behind when the process is killed or the disk is lost.
 func TestCountsSurviveKillsAndLostDisks(t *testing.T) {
-	for seed := range simulations(t) {
+	for seed := range uint64(size.Choose(t, 10, 40, 1_000, "simulations")) {
 		if t.Failed() {
 			break
 		}

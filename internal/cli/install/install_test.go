@@ -25,6 +25,7 @@ import (
 	"github.com/bongsu-io/bongsu/internal/cli/chart"
 	"github.com/bongsu-io/bongsu/internal/cli/install"
 	"github.com/bongsu-io/bongsu/internal/testing/cluster"
+	"github.com/bongsu-io/bongsu/internal/testing/size"
 )
 
 const (
@@ -101,6 +102,7 @@ func TestKubectlInstallsThePrintedManifestsInOneRun(t *testing.T) {
 
 // Otherwise users could write objects that no policy has checked.
 func TestPoliciesAreEnforcedBeforeTheKindsAreServed(t *testing.T) {
+	size.NotInTest(t, "it installs in a cluster of its own, as two other tests do")
 	t.Parallel()
 	g := NewWithT(t)
 	c := cluster.StartBare(t)
@@ -175,6 +177,7 @@ func TestUpgradesWriteAndRemoveOnlyWhatDiffers(t *testing.T) {
 
 // Otherwise a flood of requests by a tenant would delay or reject the operator's requests.
 func TestTheOperatorHasAPriorityLevelOfItsOwn(t *testing.T) {
+	size.NotInTest(t, "it installs in a cluster of its own, as two other tests do")
 	t.Parallel()
 	g := NewWithT(t)
 	c := cluster.StartBare(t)
@@ -203,6 +206,7 @@ func TestTheOperatorHasAPriorityLevelOfItsOwn(t *testing.T) {
 
 // Server-side apply alone would keep what another field manager has added.
 func TestAnUpgradeRemovesWhatOthersAddedToPolicies(t *testing.T) {
+	size.NotInTest(t, "it installs in a cluster of its own, as two other tests do")
 	t.Parallel()
 	g := NewWithT(t)
 	c := cluster.StartBare(t)
@@ -242,6 +246,7 @@ func TestAnUpgradeRemovesWhatOthersAddedToPolicies(t *testing.T) {
 }
 
 func TestAnInstallationThatDoesNotBecomeReadyNamesTheCause(t *testing.T) {
+	size.NotInTest(t, "it installs in a cluster of its own, as two other tests do")
 	t.Parallel()
 	g := NewWithT(t)
 	c := cluster.StartBare(t, cluster.Whole(1))

@@ -18,11 +18,13 @@ import (
 	"github.com/bongsu-io/bongsu/internal/operator/options"
 	"github.com/bongsu-io/bongsu/internal/testing/audit"
 	"github.com/bongsu-io/bongsu/internal/testing/cluster"
+	"github.com/bongsu-io/bongsu/internal/testing/size"
 )
 
 // With namespaces for shared Secrets, the operator has no permission for Secrets elsewhere, and asks
 // for none. A namespace that was deleted, together with the permission, does not stop the others.
 func TestSharedSecretsStayInTheNamespacesOfTheInstallation(t *testing.T) {
+	size.NotInTest(t, "it installs in a cluster of its own, as two other tests do")
 	t.Parallel()
 	g := NewWithT(t)
 	c := cluster.StartBare(t)

@@ -333,6 +333,7 @@ func TestFindOperatorLooksInThePathAndSaysWhatToDo(t *testing.T) {
 
 // Endpoints are open only if a flag says so. The only ports are those of the cluster.
 func TestTheOperatorDoesNotListen(t *testing.T) {
+	size.NotInTest(t, "it takes a whole cluster, and the options of the operator have tests of their own")
 	t.Parallel()
 	dir := t.TempDir()
 	start(t, func(c *local.Config) { c.Dir, c.Operator = dir, operatorBinary(t) })

@@ -26,6 +26,7 @@ import (
 	"github.com/bongsu-io/bongsu/internal/feature"
 	"github.com/bongsu-io/bongsu/internal/operator/options"
 	"github.com/bongsu-io/bongsu/internal/testing/cluster"
+	"github.com/bongsu-io/bongsu/internal/testing/size"
 )
 
 const (
@@ -154,6 +155,7 @@ func (s *testCluster) granted() (names []string) {
 
 // The operator does not run. Someone has applied the roles of all features, and bound some of them.
 func TestAnInstallationWithoutItsOperatorIsRemoved(t *testing.T) {
+	size.NotInTest(t, "it takes a whole cluster of its own, and TestDeleteDataRemovesEverything uninstalls in one")
 	t.Parallel()
 	s := newTestCluster(t)
 	s.Expect(s.operator.Stop()).To(Succeed())
@@ -222,6 +224,7 @@ func (s *testCluster) roles() []string {
 }
 
 func TestObjectsOfUsersRemainAndCanBeDeletedWithoutTheOperator(t *testing.T) {
+	size.NotInTest(t, "it takes a whole cluster of its own, and TestDeleteDataRemovesEverything uninstalls in one")
 	t.Parallel()
 	s := newTestCluster(t)
 	foreign := s.foreign()
@@ -271,6 +274,7 @@ func (s *testCluster) copyTo(namespace, name string, from, o client.Object) {
 // TestDeleteDataKeepsCopies: users copy the manifest of a child. The copy has the label and the
 // annotation of the operator.
 func TestDeleteDataKeepsCopies(t *testing.T) {
+	size.NotInTest(t, "it takes a whole cluster of its own, and TestDeleteDataRemovesEverything uninstalls in one")
 	t.Parallel()
 	s := newTestCluster(t)
 	s.Expect(s.Client.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "other"}})).To(Succeed())

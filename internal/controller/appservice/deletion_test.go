@@ -16,6 +16,7 @@ import (
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/internal/controller/workload"
 	"github.com/bongsu-io/bongsu/internal/testing/cluster"
+	"github.com/bongsu-io/bongsu/internal/testing/size"
 )
 
 // byJob is a backup whose pod is the test's.
@@ -241,6 +242,7 @@ func backupBy(command ...string) *v1alpha1.Backup {
 
 // The guide shows this for users who have removed the operator first.
 func TestWithoutAnOperatorTheFinalizerCanBeRemovedByHand(t *testing.T) {
+	size.NotInTest(t, "it starts operators of its own, and TestATakeoverRepeatsNoEvent does so too")
 	t.Parallel()
 	c := cluster.Borrow(t)
 	s := sceneIn(t, c)
@@ -261,6 +263,7 @@ func TestWithoutAnOperatorTheFinalizerCanBeRemovedByHand(t *testing.T) {
 
 // One who takes over finds the Job that the other made.
 func TestATakeoverCreatesNoSecondJob(t *testing.T) {
+	size.NotInTest(t, "it starts operators of its own, and TestATakeoverRepeatsNoEvent does so too")
 	t.Parallel()
 	c := cluster.Borrow(t)
 	s := sceneIn(t, c)

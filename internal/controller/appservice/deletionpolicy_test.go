@@ -12,11 +12,13 @@ import (
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/internal/testing/cluster"
+	"github.com/bongsu-io/bongsu/internal/testing/size"
 )
 
 // The garbage collector would delete the objects of the app: they still have an owner
 // reference.
 func TestAnAppIsNotDeletedBeforeTheOperatorHasSeenThatItsObjectsStay(t *testing.T) {
+	size.NotInTest(t, "it starts operators of its own, and TestATakeoverRepeatsNoEvent does so too")
 	t.Parallel()
 	c := cluster.Borrow(t)
 	s := sceneIn(t, c)
@@ -49,6 +51,7 @@ func TestAnAppIsNotDeletedBeforeTheOperatorHasSeenThatItsObjectsStay(t *testing.
 }
 
 func TestAChangeToRetainDoesNotDelayTheDeletionOfANamespace(t *testing.T) {
+	size.NotInTest(t, "it starts operators of its own, and TestATakeoverRepeatsNoEvent does so too")
 	t.Parallel()
 	c := cluster.Borrow(t)
 	s := sceneIn(t, c)

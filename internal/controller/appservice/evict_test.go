@@ -22,6 +22,7 @@ import (
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/internal/testing/cluster"
+	"github.com/bongsu-io/bongsu/internal/testing/size"
 )
 
 // restartedOnce is a check whose first failure makes a pod unhealthy. It allows one eviction per
@@ -217,6 +218,7 @@ func lost(send func() (*http.Response, error)) (*http.Response, error) {
 
 // Only evictions that happened, or may have, count. One per hour is allowed here.
 func TestEvictionsThatDidNotHappenDoNotCount(t *testing.T) {
+	size.NotInTest(t, "it starts operators of its own, and TestATakeoverRepeatsNoEvent does so too")
 	t.Parallel()
 	c := cluster.Borrow(t)
 	answers := newEvictionAnswers()
@@ -257,6 +259,7 @@ func TestEvictionsThatDidNotHappenDoNotCount(t *testing.T) {
 
 // A blocked eviction is tried again and again, also by the next operator, and is reported once.
 func TestABlockedEvictionIsReportedOnce(t *testing.T) {
+	size.NotInTest(t, "it starts operators of its own, and TestATakeoverRepeatsNoEvent does so too")
 	t.Parallel()
 	c := cluster.Borrow(t)
 	answers := newEvictionAnswers()

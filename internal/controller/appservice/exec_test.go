@@ -22,6 +22,7 @@ import (
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/internal/testing/cluster"
+	"github.com/bongsu-io/bongsu/internal/testing/size"
 )
 
 // runs is a health check by a shell's command. On a busy machine, a command can take longer
@@ -89,6 +90,7 @@ func TestACommandThatWritesMuchOutputIsRead(t *testing.T) {
 // The administrator must grant the permission. No pod becomes unhealthy because of it, and
 // it is reported once.
 func TestForbiddenCommandsAreReportedOnce(t *testing.T) {
+	size.NotInTest(t, "it starts operators of its own, and TestATakeoverRepeatsNoEvent does so too")
 	t.Parallel()
 	s := sceneIn(t, startOwn(t))
 	s.forbidExec()
@@ -121,6 +123,7 @@ func (s *scene) forbidExec() (grant func()) {
 // Users must learn that a backup cannot run before they rely on it, not when a deletion waits.
 // A missing permission is no reason to delete an app without its backup.
 func TestABackupThatTheOperatorIsNotAllowedToRunIsReportedBeforeTheDeletion(t *testing.T) {
+	size.NotInTest(t, "it starts operators of its own, and TestATakeoverRepeatsNoEvent does so too")
 	t.Parallel()
 	s := sceneIn(t, startOwn(t))
 	grant := s.forbidExec()
@@ -148,6 +151,7 @@ func TestABackupThatTheOperatorIsNotAllowedToRunIsReportedBeforeTheDeletion(t *t
 // An admission policy can refuse pods/exec although the operator has the permission. A refused
 // command is no attempt: the backup is not abandoned as soon as one fails.
 func TestABackupThatAnAdmissionPolicyForbidsIsNeverAbandoned(t *testing.T) {
+	size.NotInTest(t, "it starts operators of its own, and TestATakeoverRepeatsNoEvent does so too")
 	t.Parallel()
 	s := sceneIn(t, startOwn(t))
 	s.StartOperator(t)
@@ -245,6 +249,7 @@ func (u unreached) RoundTrip(req *http.Request) (*http.Response, error) {
 }
 
 func TestABackupIsNotAbandonedWhileItsPodCannotBeReached(t *testing.T) {
+	size.NotInTest(t, "it starts operators of its own, and TestATakeoverRepeatsNoEvent does so too")
 	t.Parallel()
 	s := sceneIn(t, cluster.Borrow(t))
 	var refused atomic.Int64

@@ -11,12 +11,14 @@ import (
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/internal/feature"
 	"github.com/bongsu-io/bongsu/internal/testing/audit"
+	"github.com/bongsu-io/bongsu/internal/testing/size"
 )
 
 // Administrators can install AppService without the permissions to run commands in pods and to
 // reach them through the API server. The operator has only the roles of its features here, so a
 // request without a permission would be refused.
 func TestAnAppThatNeedsAFeatureThatIsNotInstalledSaysSo(t *testing.T) {
+	size.NotInTest(t, "it starts operators of its own, and TestATakeoverRepeatsNoEvent does so too")
 	t.Parallel()
 	s := sceneIn(t, startOwn(t))
 	operator, user := s.StartOperatorFor(t, []feature.Feature{feature.AppService})

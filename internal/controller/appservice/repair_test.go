@@ -18,6 +18,7 @@ import (
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/internal/controller/workload"
 	"github.com/bongsu-io/bongsu/internal/testing/cluster"
+	"github.com/bongsu-io/bongsu/internal/testing/size"
 	"github.com/bongsu-io/bongsu/pkg/diagnosis"
 )
 
@@ -158,6 +159,7 @@ func TestAChildThatLosesALabelStillBelongsToItsApp(t *testing.T) {
 
 // The operator must also find what lost the label of its cache while it was down.
 func TestAChildThatLosesItsLabelAndIsNoLongerWantedIsDeleted(t *testing.T) {
+	size.NotInTest(t, "it starts operators of its own, and TestATakeoverRepeatsNoEvent does so too")
 	t.Parallel()
 	s := sceneIn(t, cluster.Borrow(t))
 	operator := s.StartOperator(t)
@@ -229,6 +231,7 @@ func TestAnAppWithoutADeploymentDoesNotDelayItsNamespace(t *testing.T) {
 
 // No operator acts between the change and the deletion.
 func TestTheDeletionPolicyIsThatOfTheDeletion(t *testing.T) {
+	size.NotInTest(t, "it starts operators of its own, and TestATakeoverRepeatsNoEvent does so too")
 	t.Parallel()
 	c := cluster.Borrow(t)
 	s := sceneIn(t, c)

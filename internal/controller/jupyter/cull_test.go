@@ -16,6 +16,7 @@ import (
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/internal/testing/cluster"
 	"github.com/bongsu-io/bongsu/internal/testing/jupyterserver"
+	"github.com/bongsu-io/bongsu/internal/testing/size"
 	"github.com/bongsu-io/bongsu/pkg/diagnosis"
 )
 
@@ -239,6 +240,7 @@ func TestReasonsNotToCullANotebook(t *testing.T) {
 }
 
 func TestAWarningOutlivesTheOperator(t *testing.T) {
+	size.NotInTest(t, "it takes a whole cluster of its own, as TestARestartRepeatsNoEventAndRewritesNoStatus does")
 	t.Parallel()
 	c := cluster.Start(t, cluster.Whole(1))
 	operator := c.StartOperator(t)
@@ -262,6 +264,7 @@ func TestAWarningOutlivesTheOperator(t *testing.T) {
 
 // The times are in the status, so that it does not matter which operator looks at them.
 func TestANotebookThatFailsForTooLongIsWarnedThenStoppedThenResumed(t *testing.T) {
+	size.NotInTest(t, "it takes a whole cluster of its own, as TestARestartRepeatsNoEventAndRewritesNoStatus does")
 	t.Parallel()
 	c := cluster.Start(t, cluster.Whole(1))
 	first := c.StartOperator(t)

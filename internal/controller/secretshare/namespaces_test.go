@@ -17,6 +17,7 @@ import (
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/internal/controller/secretshare"
 	"github.com/bongsu-io/bongsu/internal/testing/cluster"
+	"github.com/bongsu-io/bongsu/internal/testing/size"
 	"github.com/bongsu-io/bongsu/pkg/localcluster"
 )
 
@@ -26,6 +27,7 @@ func withControllerManager(c *localcluster.Config) {
 }
 
 func TestOneNamespaceDoesNotBlockOthers(t *testing.T) {
+	size.NotInTest(t, "it takes a cluster of its own, as two other tests do")
 	t.Parallel()
 	c := cluster.Start(t, withControllerManager)
 	c.StartOperator(t)
@@ -156,6 +158,7 @@ var theirs = map[string][]byte{"password": []byte("of another tenant")}
 
 // The owner of the new namespace does not have the trust that the former one had.
 func TestANewNamespaceDoesNotInheritAGrant(t *testing.T) {
+	size.NotInTest(t, "it takes a cluster of its own, as two other tests do")
 	t.Parallel()
 	c := cluster.Start(t, withControllerManager)
 	start := func() *cluster.Operator { return c.StartOperator(t) } // until the last subtest

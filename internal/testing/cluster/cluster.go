@@ -120,7 +120,7 @@ func startBare(ctx context.Context, opts ...Option) (*Cluster, error) {
 	for _, opt := range opts {
 		opt(&config)
 	}
-	local, err := localcluster.Start(ctx, config)
+	local, err := startAlone(ctx, config)
 	if err != nil {
 		return nil, err
 	}
@@ -129,6 +129,21 @@ func startBare(ctx context.Context, opts ...Option) (*Cluster, error) {
 		return nil, errors.Join(err, c.Stop(context.WithoutCancel(ctx)))
 	}
 	return c, nil
+}
+
+// startAlone starts a cluster while no other test starts one. The start of an API server keeps a core
+// busy for seconds, so that several at once do not become ready in time on a small machine.
+func startAlone(ctx context.Context, config localcluster.Config) (*localcluster.Cluster, error) {
+	assets, err := localcluster.DefaultAssets()
+	if err != nil {
+		return nil, err
+	}
+	unlock, err := lock(assets, "start")
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	return localcluster.Start(ctx, config)
 }
 
 // Stop stops the cluster and saves the requests of the operator.

@@ -28,18 +28,12 @@ func template(ctx context.Context, assets string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	root := filepath.Join(filepath.Dir(assets), "testclusters")
-	if err := os.MkdirAll(root, 0o700); err != nil {
-		return "", err
-	}
-	lock, err := os.OpenFile(filepath.Join(root, "lock"), os.O_CREATE|os.O_RDONLY, 0o600)
+	unlock, err := lock(assets, "template")
 	if err != nil {
 		return "", err
 	}
-	defer func() { _ = lock.Close() }()
-	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
-		return "", err
-	}
+	defer unlock()
+	root := shareDir(assets)
 	dir := filepath.Join(root, name)
 	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
 		return dir, err
@@ -55,6 +49,25 @@ func template(ctx context.Context, assets string) (string, error) {
 		return "", err
 	}
 	return dir, os.Rename(partial, dir)
+}
+
+// shareDir is the directory that the test processes of a checkout share, beside the binaries of the
+// control plane.
+func shareDir(assets string) string { return filepath.Join(filepath.Dir(assets), "testclusters") }
+
+// lock waits until no other test, of any process of this checkout, has this lock.
+func lock(assets, name string) (unlock func(), err error) {
+	if err := os.MkdirAll(shareDir(assets), 0o700); err != nil {
+		return nil, err
+	}
+	file, err := os.OpenFile(filepath.Join(shareDir(assets), name+".lock"), os.O_CREATE|os.O_RDONLY, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX); err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	return func() { _ = file.Close() }, nil
 }
 
 // keptTemplates is the number of earlier templates that are kept, because tests may be
