@@ -46,7 +46,8 @@ const kubelet Component = "kubelet"
 const (
 	maxExitCode = 255
 	maxDelay    = time.Hour
-	// streamTimeout is how long the API server may take to open the streams of a command.
+	// streamTimeout is how long the API server may take to open the streams of a command, and to read
+	// the answer.
 	streamTimeout = 30 * time.Second
 	// execProtocol is the protocol of the streams. Its errors contain the exit code. The API server
 	// translates newer protocols of clients to it.
@@ -222,6 +223,16 @@ func (a *ExecAnswer) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	if failure := streams[corev1.StreamTypeError]; failure != nil {
 		_ = json.NewEncoder(failure).Encode(a.status())
+	}
+	// To close the connection resets its streams: the client could lose what it has not read. It
+	// closes the connection itself when it has read each stream to the end.
+	for _, stream := range streams {
+		_ = stream.Close()
+	}
+	limit.Reset(streamTimeout)
+	select {
+	case <-connection.CloseChan():
+	case <-limit.C:
 	}
 }
 

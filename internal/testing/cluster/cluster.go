@@ -131,8 +131,8 @@ func startBare(ctx context.Context, opts ...Option) (*Cluster, error) {
 	return c, nil
 }
 
-// startAlone starts a cluster while no other test starts one. The start of an API server keeps a core
-// busy for seconds, so that several at once do not become ready in time on a small machine.
+// startAlone starts a cluster while no other test starts one. An API server that starts keeps a
+// core busy for seconds. On a small machine, several at once do not become ready in time.
 func startAlone(ctx context.Context, config localcluster.Config) (*localcluster.Cluster, error) {
 	assets, err := localcluster.DefaultAssets()
 	if err != nil {
