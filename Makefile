@@ -17,8 +17,8 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null)
 
 # Tests on a control plane wait more than they compute, so more of them run at a time
 # than a small machine has cores. Most packages start a control plane, of 300 MB or more.
-# Without symbols, the linker needs a fifth less time.
-TEST_FLAGS ?= -timeout 20m -p 3 -parallel 4 -ldflags=-s
+# Without symbols, the linker needs a fifth less time. make lint vets tests too.
+TEST_FLAGS ?= -timeout 20m -p 3 -parallel 4 -ldflags=-s -vet=off
 # The packages of make test-e2e; all others are those of make test.
 E2E_PKG    := ./internal/cli/demo ./test/chaos ./test/cookbook ./test/guide
 E2E_OTHER  := ./test/chaos/steady ./test/e2e ./test/sequence/controllers ./test/sdk ./test/servers ./test/toolkit

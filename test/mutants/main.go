@@ -110,17 +110,13 @@ func check(ctx context.Context, t tree, mutants []mutant) error {
 	if len(mutants) > maxMutants {
 		return fmt.Errorf("%d mutants, at most %d are allowed: delete the least important ones", len(mutants), maxMutants)
 	}
-	var errs []error
-	for _, m := range mutants {
-		if err := t.checkPatch(ctx, m.path); ctx.Err() != nil {
-			return ctx.Err()
-		} else if err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", m.name, err))
-		}
+	err := t.checkPatches(ctx, mutants)
+	if ctx.Err() != nil {
+		return ctx.Err()
 	}
-	if len(errs) > 0 {
-		return errors.Join(errs...)
+	if err != nil {
+		return err
 	}
-	_, err := fmt.Printf("%d mutants apply and compile\n", len(mutants))
+	_, err = fmt.Printf("%d mutants apply and compile\n", len(mutants))
 	return err
 }

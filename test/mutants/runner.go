@@ -297,33 +297,92 @@ func copyFile(from, to string) error {
 
 func (t tree) remove() { _ = os.RemoveAll(t.dir) }
 
-// checkPatch returns an error if the patch does not apply, or if a package that it
-// changes does not compile.
-func (t tree) checkPatch(ctx context.Context, patch string) error {
-	changed, err := t.command(ctx, "git", "apply", "--numstat", "-z", patch).Output()
-	if err != nil {
-		return fmt.Errorf("list the files of the patch: %w", err)
-	}
-	if err := t.applyPatch(ctx, patch); err != nil {
-		return err
-	}
-	dirs := map[string]bool{}
-	for entry := range strings.SplitSeq(string(changed), "\x00") {
-		file := entry[strings.LastIndexByte(entry, '\t')+1:]
-		if strings.HasSuffix(file, ".go") && !strings.HasSuffix(file, "_test.go") {
-			dirs[filepath.Dir(file)] = true
-		}
-	}
+// checkPatches returns an error for each patch that does not apply, or if a package that it changes
+// does not compile. The go command takes longer to start than to compile a package, so patches of
+// different files are compiled together. If that fails, each of them is compiled alone.
+func (t tree) checkPatches(ctx context.Context, mutants []mutant) error {
 	var errs []error
-	for dir := range dirs {
-		errs = append(errs, t.build(ctx, dir))
+	for len(mutants) > 0 && ctx.Err() == nil {
+		var together, later []mutant
+		var all []string
+		for _, m := range mutants {
+			files, err := t.changedFiles(ctx, m.path)
+			switch {
+			case err != nil:
+				errs = append(errs, fmt.Errorf("%s: %w", m.name, err))
+			case slices.ContainsFunc(files, func(f string) bool { return slices.Contains(all, f) }):
+				later = append(later, m)
+			default:
+				together, all = append(together, m), append(all, files...)
+			}
+		}
+		if t.compile(ctx, together, all) != nil {
+			for _, m := range together {
+				files, err := t.changedFiles(ctx, m.path)
+				if err == nil {
+					err = t.compile(ctx, []mutant{m}, files)
+				}
+				if err != nil {
+					errs = append(errs, fmt.Errorf("%s: %w", m.name, err))
+				}
+			}
+		}
+		mutants = later
 	}
-	return errors.Join(append(errs, t.revertPatch(ctx, patch))...)
+	return errors.Join(errs...)
 }
 
-// build compiles the package of a directory, in whatever module it is.
-func (t tree) build(ctx context.Context, dir string) error {
-	output, err := t.command(ctx, "go", "build", "-C", dir, "-o", os.DevNull, ".").CombinedOutput()
+// changedFiles returns the files that a patch changes.
+func (t tree) changedFiles(ctx context.Context, patch string) ([]string, error) {
+	changed, err := t.command(ctx, "git", "apply", "--numstat", "-z", patch).Output()
+	if err != nil {
+		return nil, fmt.Errorf("list the files of the patch: %w", err)
+	}
+	var files []string
+	for entry := range strings.SplitSeq(strings.Trim(string(changed), "\x00"), "\x00") {
+		files = append(files, entry[strings.LastIndexByte(entry, '\t')+1:])
+	}
+	return files, nil
+}
+
+// compile applies the patches, compiles the packages of their files, and reverts the patches.
+func (t tree) compile(ctx context.Context, mutants []mutant, files []string) (err error) {
+	for _, m := range mutants {
+		if err := t.applyPatch(ctx, m.path); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, t.revertPatch(ctx, m.path)) }()
+	}
+	modules := map[string][]string{} // directories of packages, by the directory of their module
+	for _, file := range files {
+		if strings.HasSuffix(file, ".go") && !strings.HasSuffix(file, "_test.go") {
+			module := t.moduleOf(file)
+			dir, err := filepath.Rel(module, filepath.Dir(file))
+			if err != nil {
+				return err
+			}
+			modules[module] = append(modules[module], "./"+dir)
+		}
+	}
+	for module, dirs := range modules {
+		err = errors.Join(err, t.build(ctx, module, dirs))
+	}
+	return err
+}
+
+// moduleOf returns the directory of the module that contains a file.
+func (t tree) moduleOf(file string) string {
+	for dir := filepath.Dir(file); dir != "."; dir = filepath.Dir(dir) {
+		if _, err := os.Stat(filepath.Join(t.dir, dir, "go.mod")); err == nil {
+			return dir
+		}
+	}
+	return "."
+}
+
+// build compiles the packages of a module.
+func (t tree) build(ctx context.Context, module string, dirs []string) error {
+	output, err := t.command(ctx, "go", append([]string{"build", "-C", module, "-o", os.DevNull}, dirs...)...).CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("%w: %s", errNoBuild, bytes.TrimSpace(output))
 	}

@@ -16,7 +16,7 @@ import (
 // twice only if that was in flight, or not in the checkpoint when the disk was lost.
 func TestCrashesLoseNothingAndRepeatLittle(t *testing.T) {
 	var kills, duplicates, aside int
-	for seed := range uint64(size.Choose(t, 10, 40, 1_000, "simulations")) {
+	for seed := range uint64(size.Choose(t, 5, 40, 1_000, "simulations")) {
 		if t.Failed() {
 			break // the others would fail in the same way
 		}
@@ -112,7 +112,7 @@ func (s *simulation) checkEnds() {
 
 // The receivers slow and dead are behind when the process is killed or the disk is lost.
 func TestCountsSurviveKillsAndLostDisks(t *testing.T) {
-	for seed := range uint64(size.Choose(t, 10, 40, 1_000, "simulations")) {
+	for seed := range uint64(size.Choose(t, 5, 40, 1_000, "simulations")) {
 		if t.Failed() {
 			break
 		}

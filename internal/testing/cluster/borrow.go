@@ -18,14 +18,11 @@ import (
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 )
 
-// maxBorrowed is the number of clusters that Borrow starts. To start one takes more CPU time than
-// most tests, and more clusters let more tests run at a time.
-const maxBorrowed = 2
-
 // Borrow returns a cluster that no other test uses at the same time, for a test that starts and
 // stops operators. It has the options of Main, which must be Whole. When the test ends, another
-// test gets the cluster, without the namespaces of this one. Use Start for a test that changes
-// roles, policies or components.
+// test gets the cluster, without the namespaces of this one. The tests of a package borrow one
+// cluster in turn, because to start one takes more CPU time than most tests. Use Start for a test
+// that changes roles, policies or components.
 func Borrow(t testing.TB) *Cluster {
 	t.Helper()
 	Needed(t)
@@ -62,15 +59,13 @@ func startBorrowed() (*Cluster, error) {
 	return start(context.Background(), slices.Concat(shared.opts, []Option{In(dir)})...)
 }
 
-// stopBorrowed stops the clusters when no test uses them.
+// stopBorrowed stops the cluster when no test uses it.
 func stopBorrowed() error {
-	var errs []error
-	for range maxBorrowed {
-		if c := <-shared.borrowed; c != nil {
-			errs = append(errs, c.failure(), c.Stop(context.Background()))
-		}
+	c := <-shared.borrowed
+	if c == nil {
+		return nil
 	}
-	return errors.Join(errs...)
+	return errors.Join(c.failure(), c.Stop(context.Background()))
 }
 
 // clear deletes the namespaces of Namespace and waits until they contain no workloads of the

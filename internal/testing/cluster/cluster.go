@@ -172,11 +172,11 @@ var silence = sync.OnceFunc(func() {
 // of the test, the API server, and etcd.
 const (
 	eventually = 3 * time.Minute
-	polling    = 100 * time.Millisecond
+	polling    = 250 * time.Millisecond
 )
 
 // gcPercent makes the garbage collection of the control plane and of the test cheaper.
-const gcPercent = 200
+const gcPercent = 400
 
 // shared contains the cluster and the operator that the tests of a package share.
 var shared struct {
@@ -186,8 +186,7 @@ var shared struct {
 	// operator starts with the first test that needs it.
 	operator func() (*Operator, error)
 	stops    []func() error
-	// borrowed contains the clusters that no test has borrowed, with nil for those that have not
-	// started.
+	// borrowed contains the cluster of Borrow while no test has it, or nil if it has not started.
 	borrowed chan *Cluster
 }
 
@@ -206,10 +205,8 @@ func Main(m *testing.M, opts ...Option) (code int) {
 	defer func() { _ = os.RemoveAll(dir) }()
 	shared.dir, shared.opts = dir, append([]Option{In(filepath.Join(dir, "cluster"))}, opts...)
 	shared.cluster, shared.operator = sync.OnceValues(startCluster), sync.OnceValues(startOperator)
-	shared.borrowed = make(chan *Cluster, maxBorrowed)
-	for range maxBorrowed {
-		shared.borrowed <- nil
-	}
+	shared.borrowed = make(chan *Cluster, 1)
+	shared.borrowed <- nil
 	shared.stops = append(shared.stops, stopBorrowed)
 	defer func() {
 		for _, stop := range slices.Backward(shared.stops) {
