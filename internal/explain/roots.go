@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/hashicorp/golang-lru/v2/expirable"
 	"golang.org/x/sync/semaphore"
 	"golang.org/x/time/rate"
 	corev1 "k8s.io/api/core/v1"
@@ -23,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
+	"github.com/bongsu-io/bongsu/internal/expiring"
 	"github.com/bongsu-io/bongsu/internal/kube"
 	"github.com/bongsu-io/bongsu/pkg/diagnosis"
 )
@@ -59,8 +59,8 @@ type Roots struct {
 	// trimmed means that the pods of workloads come from a cache, which does not keep what they refer to.
 	trimmed bool
 	turn    *semaphore.Weighted
-	rates   *expirable.LRU[string, *rate.Limiter]
-	recent  *expirable.LRU[string, *diagnosis.Root]
+	rates   *expiring.Cache[string, *rate.Limiter]
+	recent  *expiring.Cache[string, *diagnosis.Root]
 }
 
 // NewRoots returns Roots that reads objects of these types with live, and Nodes with nodes. All types belong to
@@ -68,10 +68,10 @@ type Roots struct {
 func NewRoots(live, nodes client.Reader, scheme *runtime.Scheme, mapper meta.RESTMapper, clk clock.PassiveClock, kinds []schema.GroupKind) *Roots {
 	return &Roots{
 		live: live, nodes: nodes, scheme: scheme, clock: clk, kinds: kinds,
-		mapper: &presentTypes{mapper, expirable.NewLRU[schema.GroupKind, error](len(kinds), nil, absentTTL)},
+		mapper: &presentTypes{mapper, expiring.New[schema.GroupKind, error](len(kinds), absentTTL, clk)},
 		turn:   semaphore.NewWeighted(1),
-		rates:  expirable.NewLRU[string, *rate.Limiter](maxRoots, nil, absentTTL),
-		recent: expirable.NewLRU[string, *diagnosis.Root](maxRoots, nil, rootTTL),
+		rates:  expiring.New[string, *rate.Limiter](maxRoots, absentTTL, clk),
+		recent: expiring.New[string, *diagnosis.Root](maxRoots, rootTTL, clk),
 	}
 }
 
@@ -313,7 +313,7 @@ func (w *within) ServerResourcesForGroupVersion(groupVersion string) (*metav1.AP
 // presentTypes is a mapper that asks the API server for a type which does not exist only once in a while.
 type presentTypes struct {
 	meta.RESTMapper
-	absent *expirable.LRU[schema.GroupKind, error]
+	absent *expiring.Cache[schema.GroupKind, error]
 }
 
 // RESTMapping implements meta.RESTMapper.

@@ -4,12 +4,13 @@ import (
 	"context"
 	"time"
 
-	"github.com/hashicorp/golang-lru/v2/expirable"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bongsu-io/bongsu/internal/alarm"
 	"github.com/bongsu-io/bongsu/internal/alarm/enrich"
+	"github.com/bongsu-io/bongsu/internal/expiring"
 	"github.com/bongsu-io/bongsu/internal/kube"
 )
 
@@ -31,9 +32,9 @@ const (
 // cache is therefore read from the API server.
 type namespaces struct {
 	cache, live client.Reader
-	recent      *expirable.LRU[string, liveNamespace]
+	recent      *expiring.Cache[string, liveNamespace]
 	// failing has the error of the last read under an empty name, if it failed.
-	failing *expirable.LRU[string, error]
+	failing *expiring.Cache[string, error]
 }
 
 // liveNamespace is the result of a read from the API server.
@@ -45,8 +46,8 @@ type liveNamespace struct {
 func newNamespaces(cache, live client.Reader) namespaces {
 	return namespaces{
 		cache: cache, live: live,
-		recent:  expirable.NewLRU[string, liveNamespace](maxNewNamespaces, nil, namespaceTTL),
-		failing: expirable.NewLRU[string, error](1, nil, namespacePause),
+		recent:  expiring.New[string, liveNamespace](maxNewNamespaces, namespaceTTL, clock.RealClock{}),
+		failing: expiring.New[string, error](1, namespacePause, clock.RealClock{}),
 	}
 }
 

@@ -44,8 +44,7 @@ func TestANamespaceThatTheCacheLacksIsReadFromTheAPIServer(t *testing.T) {
 		t.Errorf("%d reads from the API server in one moment, want 1", live.reads)
 	}
 
-	n.recent.Purge() // as time does
-	n.failing.Purge()
+	n.namespaces = newNamespaces(cache, live) // as time does
 	live.labels = map[string]map[string]string{"shop": {"team": "shop"}}
 	if labels, exists, _ := n.Labels("shop"); !exists || labels["team"] != "shop" {
 		t.Errorf("a new namespace: exists %v, labels %v", exists, labels)
@@ -56,7 +55,7 @@ func TestANamespaceThatTheCacheLacksIsReadFromTheAPIServer(t *testing.T) {
 		t.Errorf("labels %v, want those of the cache", labels)
 	}
 
-	n.recent.Purge() // as time does
+	n.namespaces = newNamespaces(cache, live)
 	cache.labels, live.labels, live.err = nil, nil, nil
 	if _, exists, unread := n.Labels("shop"); exists || unread != "" {
 		t.Error("a deleted namespace counts as existing")

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/hashicorp/golang-lru/v2/expirable"
 	"golang.org/x/sync/semaphore"
 	"golang.org/x/sync/singleflight"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -13,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bongsu-io/bongsu/internal/alarm"
+	"github.com/bongsu-io/bongsu/internal/expiring"
 	"github.com/bongsu-io/bongsu/internal/explain"
 	"github.com/bongsu-io/bongsu/pkg/diagnosis"
 )
@@ -26,17 +26,17 @@ type Enricher struct {
 	named Resources
 	// roots can be nil.
 	roots   *explain.Roots
-	objects *expirable.LRU[cacheKey, alarm.Object]
+	objects *expiring.Cache[cacheKey, alarm.Object]
 	// summary contains at most one summary of all Nodes.
-	summary *expirable.LRU[struct{}, *diagnosis.Nodes]
+	summary *expiring.Cache[struct{}, *diagnosis.Nodes]
 	// unread and paused are the objects, and the keys of cacheKey.pause, whose last read failed.
-	unread *expirable.LRU[alarm.Reference, alarm.Unread]
-	paused *expirable.LRU[string, alarm.Unread]
+	unread *expiring.Cache[alarm.Reference, alarm.Unread]
+	paused *expiring.Cache[string, alarm.Unread]
 	// gone are the objects that were deleted. remembered are those that were read.
-	gone       *expirable.LRU[alarm.Reference, struct{}]
+	gone       *expiring.Cache[alarm.Reference, struct{}]
 	remembered *remembered
 	// podsUnread are the namespaces whose pods could not be read.
-	podsUnread *expirable.LRU[string, struct{}]
+	podsUnread *expiring.Cache[string, struct{}]
 	podsTurn   *semaphore.Weighted
 	reads      singleflight.Group
 	timeout    time.Duration

@@ -25,7 +25,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/hashicorp/golang-lru/v2/expirable"
 	"golang.org/x/sync/semaphore"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -37,6 +36,7 @@ import (
 
 	"github.com/bongsu-io/bongsu/internal/alarm"
 	"github.com/bongsu-io/bongsu/internal/alarm/eventcache"
+	"github.com/bongsu-io/bongsu/internal/expiring"
 	"github.com/bongsu-io/bongsu/internal/explain"
 	"github.com/bongsu-io/bongsu/pkg/diagnosis"
 )
@@ -71,14 +71,14 @@ func ClusterName(uid string) string {
 func New(cluster string, nodes Nodes, live client.Reader) *Enricher {
 	return &Enricher{
 		cluster: cluster, nodes: nodes, live: live, timeout: lookupTimeout, clock: clock.RealClock{},
-		objects: expirable.NewLRU[cacheKey, alarm.Object](maxCachedObjects, nil, cacheTTL),
-		summary: expirable.NewLRU[struct{}, *diagnosis.Nodes](1, nil, cacheTTL),
-		unread:  expirable.NewLRU[alarm.Reference, alarm.Unread](maxCachedObjects, nil, unreadTTL),
-		paused:  expirable.NewLRU[string, alarm.Unread](maxCachedObjects, nil, pauseTTL),
-		gone:    expirable.NewLRU[alarm.Reference, struct{}](maxCachedObjects, nil, goneTTL),
+		objects: expiring.New[cacheKey, alarm.Object](maxCachedObjects, cacheTTL, clock.RealClock{}),
+		summary: expiring.New[struct{}, *diagnosis.Nodes](1, cacheTTL, clock.RealClock{}),
+		unread:  expiring.New[alarm.Reference, alarm.Unread](maxCachedObjects, unreadTTL, clock.RealClock{}),
+		paused:  expiring.New[string, alarm.Unread](maxCachedObjects, pauseTTL, clock.RealClock{}),
+		gone:    expiring.New[alarm.Reference, struct{}](maxCachedObjects, goneTTL, clock.RealClock{}),
 
 		remembered: newRemembered(clock.RealClock{}),
-		podsUnread: expirable.NewLRU[string, struct{}](maxCachedObjects, nil, pauseTTL),
+		podsUnread: expiring.New[string, struct{}](maxCachedObjects, pauseTTL, clock.RealClock{}),
 		podsTurn:   semaphore.NewWeighted(1),
 	}
 }

@@ -1,6 +1,13 @@
 package enrich
 
-import "time"
+import (
+	"time"
+
+	"k8s.io/utils/clock"
+
+	"github.com/bongsu-io/bongsu/internal/alarm"
+	"github.com/bongsu-io/bongsu/internal/expiring"
+)
 
 // WithLongTimeout allows for reads on a busy machine.
 func (e *Enricher) WithLongTimeout() *Enricher {
@@ -9,4 +16,6 @@ func (e *Enricher) WithLongTimeout() *Enricher {
 }
 
 // ForgetCached lets the objects be read again, as after cacheTTL.
-func (e *Enricher) ForgetCached() { e.objects.Purge() }
+func (e *Enricher) ForgetCached() {
+	e.objects = expiring.New[cacheKey, alarm.Object](maxCachedObjects, cacheTTL, clock.RealClock{})
+}
