@@ -46,6 +46,9 @@ var wantedStatus = map[string]metav1.ConditionStatus{
 	"Reconciled": metav1.ConditionTrue, "NotReady": metav1.ConditionFalse,
 	// certificates/v1
 	"Approved": metav1.ConditionTrue, "Denied": metav1.ConditionFalse,
+	// aws-controllers-k8s/runtime/apis/core/v1alpha1/conditions.go
+	"ACK.Terminal": metav1.ConditionFalse, "ACK.Recoverable": metav1.ConditionFalse,
+	"ACK.ResourceSynced": metav1.ConditionTrue, "ACK.ReferencesResolved": metav1.ConditionTrue,
 }
 
 // wantedOf returns the good status of conditions of a type, if the type says which one that is.
@@ -66,13 +69,22 @@ func isBad(c metav1.Condition) bool {
 	switch {
 	case !ok && c.Status == metav1.ConditionFalse && len(words) > 1: // ContinuousArchiving of CloudNativePG, for example
 		return isFailure(words, len(words)-1)
-	case !ok || c.Reason == v1alpha1.ReasonCopying:
+	case finishedType.MatchString(c.Type) && c.Status == metav1.ConditionTrue && len(words) > 0:
+		return isFailure(words, len(words)-1)
+	case !ok || c.Reason == v1alpha1.ReasonCopying || c.Reason == reconcilePaused:
 		return false
 	case c.Status == "":
 		return wanted == metav1.ConditionFalse && hasMessage(c)
 	}
 	return c.Status != wanted && c.Status != metav1.ConditionUnknown
 }
+
+// finishedType is the type of conditions of which only the reason says whether it ended well: k8up.io.
+var finishedType = regexp.MustCompile(`^(?:Completed?|Finished)$`)
+
+// reconcilePaused is the reason of Crossplane for an object that it leaves alone, because an annotation says so:
+// crossplane-runtime/apis/common/v1/condition.go.
+const reconcilePaused = "ReconcilePaused"
 
 // anyKind explains an object of a type without rules of its own. It follows the
 // conventions of Kubernetes' API, as kstatus implements them. Without the usual conditions, it
@@ -105,22 +117,14 @@ func (q *inquiry) anyKind(kind schema.GroupVersionKind) error {
 	default:
 		q.byStatus(kind, u, result)
 		q.routed(u)
-		if kind.GroupKind() == providerClass {
-			q.next = append(q.next, q.mountedBy()...)
-		} else {
-			q.missingInSpec(u)
+		q.missingInSpec(u)
+		for _, e := range edges {
+			if e.always && e.from == kind.GroupKind() {
+				q.next = append(q.next, e.to(q)...)
+			}
 		}
 		if made, ok := repeated[kind.GroupKind()]; ok {
 			q.next = append(q.next, q.lastOf(made)...)
-		}
-		switch kind.GroupKind() { // they have no status
-		case virtualService:
-			q.next = append(q.next, q.istioRoute()...)
-		case istioGateway:
-			q.next = append(q.next, q.gatewayPods()...)
-		}
-		if kind.GroupKind() == machineDeployment {
-			q.next = append(q.next, q.machines()...)
 		}
 		q.strimziCluster(u)
 		q.ceph(u)
@@ -138,6 +142,9 @@ func (q *inquiry) unfinished(kind schema.GroupVersionKind, u *unstructured.Unstr
 	if q.explanation.State != Running || !isCustom(kind) || slices.ContainsFunc(q.explanation.Conditions, isConventional) ||
 		slices.ContainsFunc(statesOf(u), func(f stateField) bool { return !activeState.MatchString(f.value) }) {
 		return
+	}
+	if len(q.walk.from) > 1 && u.Object["status"] == nil { // others use it, so that it only leads to what it names
+		q.next = append(q.next, q.inSpec()...)
 	}
 	past := map[string]bool{}
 	for _, o := range q.listOf(podKind) {
@@ -186,6 +193,7 @@ func (q *inquiry) byStatus(kind schema.GroupVersionKind, u *unstructured.Unstruc
 	off := slices.IndexFunc(conditions, func(c metav1.Condition) bool {
 		return c.Status == metav1.ConditionTrue && stopCondition.MatchString(c.Type)
 	})
+	paused := slices.IndexFunc(conditions, func(c metav1.Condition) bool { return c.Reason == reconcilePaused })
 	if usual && (stopped < 0 || len(bad) == 0) {
 		states, stopped = nil, -1 // they can be older than the conditions
 	}
@@ -205,6 +213,8 @@ func (q *inquiry) byStatus(kind schema.GroupVersionKind, u *unstructured.Unstruc
 		summary, _, _ = strings.Cut(causes[0].Message, ": ")
 		q.set(kind.Kind, Waiting, summary)
 		q.workload.Known = causes
+	case paused >= 0:
+		q.set(kind.Kind, Stopped, conditions[paused].Message)
 	case stopped >= 0:
 		q.set(kind.Kind, Stopped, states[stopped].text())
 	case off >= 0:
@@ -308,7 +318,9 @@ func generationBehind(u *unstructured.Unstructured, conditions []metav1.Conditio
 func plainState(kind schema.GroupVersionKind, u *unstructured.Unstructured, conditions []metav1.Condition, states []stateField) (State, string) {
 	pending := slices.IndexFunc(conditions, func(c metav1.Condition) bool { return isConventional(c) && c.Status == metav1.ConditionUnknown })
 	good := slices.IndexFunc(conditions, func(c metav1.Condition) bool { wanted, ok := wantedOf(c.Type); return ok && c.Status == wanted })
-	waits := slices.IndexFunc(states, func(f stateField) bool { return waitingState.MatchString(f.value) })
+	waits := slices.IndexFunc(states, func(f stateField) bool {
+		return waitingState.MatchString(f.value) || strings.HasPrefix(strings.ToLower(f.message), "waiting for ")
+	})
 	fine := slices.IndexFunc(states, func(f stateField) bool { return goodState.MatchString(f.value) })
 	fields, _ := u.Object["status"].(map[string]any)
 	switch {
@@ -406,6 +418,15 @@ func conditionFrom(fields map[string]any) metav1.Condition {
 		if is {
 			c.Status = metav1.ConditionTrue
 		}
+	}
+	if strings.Contains(c.Reason, " ") { // Knative and ACK write a message there
+		c.Reason, c.Message = "", strings.TrimSuffix(c.Reason+": "+c.Message, ": ")
+	}
+	errors, _ := fields["errors"].([]any) // projectcontour.io/v1, DetailedCondition
+	for _, e := range errors[:min(len(errors), maxReferences)] {
+		fields, _ := e.(map[string]any)
+		message, _ := fields["message"].(string)
+		c.Message = strings.TrimSuffix(c.Message+": "+message, ": ")
 	}
 	c.ObservedGeneration, _ = fields["observedGeneration"].(int64)
 	if at, err := time.Parse(time.RFC3339, text("lastTransitionTime")); err == nil {

@@ -55,7 +55,7 @@ func failedToSync(o client.Object, namespace, name string) bool {
 		return slices.ContainsFunc(results, func(result any) bool {
 			fields, _ := result.(map[string]any)
 			kind, _ := fields["kind"].(string)
-			isMaker := slices.ContainsFunc(makers, func(m maker) bool { return m.kind.Kind == kind && m.kind != certificate && len(m.endings) == 0 })
+			isMaker := slices.ContainsFunc(makers, func(m maker) bool { return m.kind.Kind == kind && m.kind != certificate && len(m.names) == 0 })
 			return fields["status"] == status && fields["namespace"] == namespace && fields["name"] == name &&
 				(kind == kindSecret || kind == kindConfigMap || isMaker)
 		})

@@ -45,7 +45,7 @@ func (q *inquiry) resolved() []reference {
 	forProvider, _, _ := unstructured.NestedMap(q.custom().Object, "spec", "forProvider")
 	_, provider, _ := strings.Cut(q.custom().GroupVersionKind().Group, ".")
 	var all []reference
-	eachReference(forProvider, 0, func(name string, ref map[string]any) {
+	eachReference(forProvider, func(name string, ref map[string]any) {
 		target, _ := ref["name"].(string)
 		of := partEnd.ReplaceAllString(refEnd.ReplaceAllString(strings.ToLower(name), ""), "")
 		if target == "" || of != partEnd.ReplaceAllString(field, "") || len(all) >= maxReferences {

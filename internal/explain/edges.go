@@ -87,6 +87,8 @@ type edge struct {
 	to func(*inquiry) []reference
 	// within means that [Roots] follow it too.
 	within bool
+	// always means that the object's own status says too little: it is followed also if it shows no problem.
+	always bool
 }
 
 // edges are the references that a walk follows by the type of the object, in this order.
@@ -116,8 +118,14 @@ var edges = []edge{
 	{from: helmRelease, to: (*inquiry).released},
 	{from: helmRelease, to: (*inquiry).dependencies},
 	{from: podGroup, to: (*inquiry).volcanoQueue},
+	{from: bucketClaim, to: (*inquiry).objectStore},
+	{from: providerClass, to: (*inquiry).mountedBy, always: true},
+	{from: virtualService, to: (*inquiry).istioRoute, always: true},
+	{from: istioGateway, to: (*inquiry).gatewayPods, always: true},
+	{from: machineDeployment, to: (*inquiry).machines, always: true},
+	{from: subscription, to: (*inquiry).installed, always: true},
+	{to: (*inquiry).cephBelow},
 	{to: (*inquiry).resolved},
-	{to: (*inquiry).textual},
 	{to: (*inquiry).namedWithType},
 	{to: (*inquiry).named, within: true},
 	{to: (*inquiry).missingSecrets, within: true},
@@ -125,7 +133,7 @@ var edges = []edge{
 	{to: (*inquiry).labelled},
 	{to: (*inquiry).owned, within: true},
 	{to: (*inquiry).called},
-	{to: (*inquiry).counterparts},
+	{to: (*inquiry).inSpec},
 }
 
 // custom returns the target of an edge that is for types without rules of their own.
@@ -152,6 +160,7 @@ var leads = []func(*inquiry) []reference{
 	(*inquiry).found,       // what the functions for a type have found
 	(*inquiry).denied,      // roles that lack a rule
 	(*inquiry).confirmed,   // what the text of a component names
+	(*inquiry).textual,     // what a text or a log is about
 	(*inquiry).beside,      // workloads that a podAffinity requires
 	(*inquiry).users,       // pods that use a claim
 	(*inquiry).preempted,   // pods of a higher priority
@@ -162,6 +171,7 @@ var leads = []func(*inquiry) []reference{
 	(*inquiry).counted,     // who uses up a quota of objects
 	(*inquiry).longhorn,    // volumes of Longhorn
 	(*inquiry).cephCluster, // where the volumes of claims are made
+	(*inquiry).backends,    // what configures their storage
 	(*inquiry).attachedTo,  // nodes to which volumes are attached
 	(*inquiry).unreachable, // hosts in the end of a log
 	(*inquiry).full,        // claims, if the end of a log says that a volume is full
@@ -189,7 +199,7 @@ func (q *inquiry) waysOut() []func(*inquiry) []reference {
 	}
 	_, plain := q.object.(*unstructured.Unstructured)
 	for _, e := range edges {
-		if q.within != nil && !e.within {
+		if e.always || q.within != nil && !e.within {
 			continue
 		}
 		if e.from == kind.GroupKind() || e.from.Kind == "" && plain && kind.Group != v1alpha1.Group {

@@ -114,7 +114,7 @@ func (q *inquiry) gatewayCertificates() []reference {
 		return nil
 	}
 	var all []reference
-	eachReference(q.custom().Object["spec"], 0, func(field string, ref map[string]any) {
+	eachReference(q.custom().Object["spec"], func(field string, ref map[string]any) {
 		name, _ := ref["name"].(string)
 		namespace, _ := ref["namespace"].(string)
 		if field == "certificateRefs" && name != "" && len(all) < maxReferences {

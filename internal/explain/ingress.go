@@ -190,7 +190,7 @@ func (q *inquiry) certificates(i *networkingv1.Ingress) {
 			continue
 		}
 		if q.logs == nil { // an overview reads no Secrets, but what creates them
-			q.next = append(q.next, q.makersOf(q.namespace, t.SecretName)...)
+			q.next = append(q.next, q.makersOf(kindSecret, q.namespace, t.SecretName)...)
 			continue
 		}
 		var secret metav1.PartialObjectMetadata

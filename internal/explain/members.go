@@ -67,7 +67,9 @@ func (q *inquiry) applied() []reference {
 	resources, _, _ := unstructured.NestedSlice(u.Object, "status", "resources")
 	for _, resource := range resources {
 		fields, _ := resource.(map[string]any)
-		if health, _, _ := unstructured.NestedString(fields, "health", "status"); health == "Degraded" || health == "Progressing" || health == "Missing" {
+		health, found, _ := unstructured.NestedString(fields, "health", "status")
+		unknown := !found && fields["group"] == application.Group // an ApplicationSet, or an Application
+		if unknown || health == "Degraded" || health == "Progressing" || health == "Missing" {
 			all = appendApplied(all, fields)
 		}
 	}

@@ -223,7 +223,7 @@ func (q *inquiry) credentials() []reference {
 	if len(secrets) != 1 { // it is not known which one the registry wants
 		return nil
 	}
-	for _, r := range q.makersOf(q.namespace, secrets[0].Name) {
+	for _, r := range q.makersOf(kindSecret, q.namespace, secrets[0].Name) {
 		r.relation = fmt.Sprintf(", which creates pull Secret %q,", secrets[0].Name)
 		all = append(all, r)
 	}

@@ -32,21 +32,24 @@ var ownedKinds = map[schema.GroupKind][]schema.GroupKind{
 	{Group: "leaderworkerset.x-k8s.io", Kind: "LeaderWorkerSet"}: {{Group: "apps", Kind: "StatefulSet"}},
 	{Group: "kubevirt.io", Kind: "VirtualMachine"}:               {{Group: "cdi.kubevirt.io", Kind: "DataVolume"}},
 	{Group: "batch.volcano.sh", Kind: "Job"}:                     {{Group: "scheduling.volcano.sh", Kind: "PodGroup"}},
+	{Group: "flow.volcano.sh", Kind: "JobFlow"}:                  {{Group: "batch.volcano.sh", Kind: "Job"}},
+	{Group: "volsync.backube", Kind: "ReplicationSource"}:        {volumeSnapshot},
+	{Group: "volsync.backube", Kind: "ReplicationDestination"}:   {volumeSnapshot},
 }
 
 // owned returns the objects that an object owns: of its own group, of [ownedKinds], and workloads. Those
 // that its message names go first.
 func (q *inquiry) owned() []reference {
-	if q.namespace == "" {
-		return nil
-	}
 	kind, err := q.client.GroupVersionKindFor(q.object)
 	if err != nil {
 		return nil
 	}
 	kinds := ownedKinds[kind.GroupKind()]
 	if q.within == nil {
-		kinds = slices.Concat(kinds, q.siblings(kind.GroupKind()), workloads, []schema.GroupKind{podKind, claimKind})
+		kinds = slices.Concat(kinds, q.siblings(kind.GroupKind()), workloads)
+	}
+	if q.within == nil && q.namespace != "" { // there are too many in the cluster
+		kinds = append(kinds, podKind, claimKind)
 	}
 	all := q.ownedOf(q.object, kinds[:min(len(kinds), maxOwnedTypes)])
 	text, failing := q.allText(), q.failingPods()
@@ -82,11 +85,11 @@ func (q *inquiry) failingPods() map[string]bool {
 // object owns.
 const maxSiblings = 6
 
-// siblings returns the other types of a group that belong to a namespace and can be listed.
+// siblings returns the other types of a group that can be listed. An object of a namespace owns none of the cluster.
 func (q *inquiry) siblings(kind schema.GroupKind) []schema.GroupKind {
 	var all []schema.GroupKind
 	for _, t := range q.typesBeside(kind) {
-		if t.Namespaced && slices.Contains(t.Verbs, "list") {
+		if (t.Namespaced || q.namespace == "") && slices.Contains(t.Verbs, "list") {
 			all = append(all, schema.GroupKind{Group: kind.Group, Kind: t.Kind})
 		}
 	}
@@ -128,7 +131,7 @@ func (q *inquiry) ownedOf(owner client.Object, kinds []schema.GroupKind) []refer
 			})}
 		}
 		for _, o := range owned[:min(len(owned), maxReferences)] {
-			all = append(all, newReference(k, q.namespace, o.GetName(), ", which it owns,"))
+			all = append(all, newReference(k, o.GetNamespace(), o.GetName(), ", which it owns,"))
 		}
 	}
 	return all

@@ -263,6 +263,7 @@ const (
 	maxLines    = 10
 	maxLogBytes = 16 << 10
 	maxLine     = 400
+	maxEnd      = 150 // of a longer line; Go and Java put the first cause of an error last
 )
 
 // logged are the reasons for which a log may contain the details.
@@ -353,7 +354,7 @@ func linesOf(text string) []string {
 	lines = lines[max(0, len(lines)-maxLines):]
 	for i, line := range lines {
 		if runes := []rune(line); len(runes) > maxLine {
-			lines[i] = string(runes[:maxLine]) + "…"
+			lines[i] = string(runes[:maxLine-maxEnd]) + "…" + string(runes[len(runes)-maxEnd:])
 		}
 	}
 	return lines

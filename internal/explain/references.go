@@ -1,7 +1,7 @@
 package explain
 
 import (
-	"maps"
+	"cmp"
 	"regexp"
 	"slices"
 	"strings"
@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // maxReferences limits the references of one edge that are followed.
@@ -103,11 +104,11 @@ func (q *inquiry) named() []reference {
 			all = append(all, r)
 		}
 	}
-	eachReference(u.Object["spec"], 0, add)
-	eachReference(u.Object["status"], 0, onlyTyped(add))
+	eachReference(u.Object["spec"], add)
+	eachReference(u.Object["status"], onlyTyped(add))
 	for _, t := range q.typesBeside(u.GroupVersionKind().GroupKind()) {
-		for _, name := range namesAfter(text, t.Kind) {
-			add(t.Kind, map[string]any{"name": name, "kind": t.Kind})
+		for _, n := range append(namesAfter(text, t.Kind), namesBefore(text, t.Kind)...) {
+			add(t.Kind, map[string]any{"namespace": n.Namespace, "name": n.Name, "kind": t.Kind})
 		}
 	}
 	return all
@@ -122,23 +123,16 @@ func onlyTyped(visit func(string, map[string]any)) func(string, map[string]any) 
 	}
 }
 
-// counterparts returns the objects of the same group in fields of the spec that have the names of their types. An
-// example is the Cluster of a Backup.
-func (q *inquiry) counterparts() []reference {
-	u := q.custom()
-	var all []reference
-	for _, t := range q.typesBeside(u.GroupVersionKind().GroupKind()) {
-		ref, _, _ := unstructured.NestedMap(u.Object, "spec", strings.ToLower(t.Kind[:1])+t.Kind[1:])
-		if name, _ := ref["name"].(string); name != "" && len(ref) == 1 && len(all) < maxReferences {
-			all = append(all, newReference(schema.GroupKind{Group: u.GroupVersionKind().Group, Kind: t.Kind}, q.namespace, name, ", which it names,"))
+// namesAfter returns the names that follow a type in a text: `Cluster "a"`, "Cluster/a", "Cluster b/a" and
+// "Cluster(s): [a]". Messages write a type of several words also in lower case: "cluster operator a-b".
+func namesAfter(text, kind string) []types.NamespacedName {
+	var names []types.NamespacedName
+	if words := wordsOf(kind); len(words) > 1 {
+		spaced := strings.Join(words, " ")
+		for _, s := range []string{spaced, strings.ToUpper(spaced[:1]) + spaced[1:]} {
+			text = strings.ReplaceAll(text, s, kind)
 		}
 	}
-	return all
-}
-
-// namesAfter returns the names that follow a type in a text: `Cluster "a"`, "Cluster/a" and "Cluster(s): a".
-func namesAfter(text, kind string) []string {
-	var names []string
 	for rest := text; len(names) < maxReferences; {
 		_, after, found := strings.Cut(rest, kind)
 		if !found {
@@ -150,15 +144,30 @@ func namesAfter(text, kind string) []string {
 			continue
 		}
 		if m := nameAfterKind.FindStringSubmatch(after); m != nil {
-			names = append(names, strings.TrimRight(m[1]+m[2], "."))
+			names = append(names, types.NamespacedName{Namespace: m[1] + m[3], Name: strings.TrimRight(m[2]+m[4]+m[5], ".")})
 		}
+	}
+	return names
+}
+
+// qualifiedName matches a name with its namespace, before what is wrong with the object.
+var qualifiedName = regexp.MustCompile(`(?:^|[\s(])([a-z][a-z0-9-]*)/([a-z0-9][a-z0-9.-]*): `)
+
+// namesBefore returns the names before a text about a type in lower case: "b/a: cluster is not ready".
+func namesBefore(text, kind string) []types.NamespacedName {
+	if !mentions(text, strings.ToLower(kind)) {
+		return nil
+	}
+	var names []types.NamespacedName
+	for _, m := range qualifiedName.FindAllStringSubmatch(text, maxReferences) {
+		names = append(names, types.NamespacedName{Namespace: m[1], Name: m[2]})
 	}
 	return names
 }
 
 // typeInText matches words that can be types, with a name after a space. Only a type of several words can have a name without a
 // dash: "Job is" is no name.
-var typeInText = regexp.MustCompile(`\b([A-Z][a-z]+(?:[A-Z][a-z]+)+) ["'\x60]?([a-z0-9][a-z0-9-]*)\b|\b([A-Z][a-z]+)\b`)
+var typeInText = regexp.MustCompile(`\b([A-Z]+[a-z]+(?:[A-Z]+[a-z]+)+|[A-Z]{2,}[a-z]+) ["'\x60]?([a-z0-9][a-z0-9-]*)\b|\b([A-Z][a-z]+)\b`)
 
 // maxTypesInText limits the words that are looked up.
 const maxTypesInText = 20
@@ -171,22 +180,23 @@ func (q *inquiry) namedWithType() []reference {
 		word := m[1] + m[3]
 		names := namesAfter(text, word)
 		if len(names) == 0 && m[2] != "" {
-			names = m[2:3]
+			names = append(names, types.NamespacedName{Name: m[2]})
 		}
 		if word == q.explanation.Kind || len(names) == 0 {
 			continue
 		}
 		for _, kind := range q.kindsNamed(strings.ToLower(word)) {
-			for _, name := range names {
-				all = append(all, newReference(kind, q.namespace, name, ", which it names,"))
+			for _, n := range names {
+				all = append(all, newReference(kind, cmp.Or(n.Namespace, q.namespace), n.Name, ", which it names,"))
 			}
 		}
 	}
 	return all[:min(len(all), maxReferences)]
 }
 
-// nameAfterKind matches a name after its type. After a space alone, it must contain a dash.
-var nameAfterKind = regexp.MustCompile(`^(?:\(s\))?(?:: |/|:? ?["'\x60])(?:[a-z0-9-]+/)?([a-z0-9][a-z0-9.-]*)|^ (?:[a-z0-9-]+/)?([a-z0-9]+-[a-z0-9.-]+)`)
+// nameAfterKind matches a name after its type, and its namespace if there is one. After a space alone, a name without a namespace
+// must contain a dash.
+var nameAfterKind = regexp.MustCompile(`^(?:\(s\))?(?:: |/|:? ?["'\x60[])(?:([a-z][a-z0-9-]*)/)?([a-z0-9][a-z0-9.-]*)|^ ([a-z][a-z0-9-]*)/([a-z0-9][a-z0-9.-]*)|^ ([a-z0-9]+-[a-z0-9.-]+)`)
 
 // mentionsKind reports whether a text is about the object of a field that is named after its type. An example is
 // "referenced ImageRepository has not been scanned yet".
@@ -241,20 +251,12 @@ func groupIn(ref map[string]any, kind, group string) string {
 
 // eachReference calls visit for each object in a field with the name ...Ref or ...Refs, and for each
 // name of a Secret.
-func eachReference(value any, depth int, visit func(field string, ref map[string]any)) {
-	const deepest = 6
-	fields, _ := value.(map[string]any)
-	for _, field := range slices.Sorted(maps.Keys(fields)) {
-		if depth == deepest {
-			return
+func eachReference(value any, visit func(field string, ref map[string]any)) {
+	eachField(value, 0, func(field string, item any) {
+		if ref := referenceIn(field, item); ref != nil {
+			visit(field, ref)
 		}
-		for _, item := range itemsOf(fields[field]) {
-			if ref := referenceIn(field, item); ref != nil {
-				visit(field, ref)
-			}
-			eachReference(item, depth+1, visit)
-		}
-	}
+	})
 }
 
 // itemsOf returns the items of a list, or else the value.

@@ -214,8 +214,9 @@ const scheduleLabel = "velero.io/schedule-name"
 
 // repeated are types that create objects by a schedule. The last one shows how they are.
 var repeated = map[schema.GroupKind]schema.GroupKind{
-	backupSchedule: veleroBackup,
-	cronWorkflow:   {Group: cronWorkflow.Group, Kind: "Workflow"},
+	backupSchedule:                       veleroBackup,
+	cronWorkflow:                         {Group: cronWorkflow.Group, Kind: "Workflow"},
+	{Group: "k8up.io", Kind: "Schedule"}: {Group: "k8up.io", Kind: "Backup"},
 	{Group: "postgresql.cnpg.io", Kind: "ScheduledBackup"}:             {Group: "postgresql.cnpg.io", Kind: "Backup"},
 	{Group: "sparkoperator.k8s.io", Kind: "ScheduledSparkApplication"}: {Group: "sparkoperator.k8s.io", Kind: "SparkApplication"},
 }
@@ -258,6 +259,15 @@ func (q *inquiry) machines() []reference {
 		}
 	}
 	return all
+}
+
+// subscription is how the Operator Lifecycle Manager installs an operator: olm.operatorframework.io.
+var subscription = schema.GroupKind{Group: "operators.coreos.com", Kind: "Subscription"}
+
+// installed returns the version of an operator that a Subscription installs.
+func (q *inquiry) installed() []reference {
+	version := schema.GroupKind{Group: subscription.Group, Kind: "ClusterServiceVersion"}
+	return []reference{newReference(version, q.namespace, statusText(q.custom(), "currentCSV"), ", which it installs,")}
 }
 
 // podGroup is what Volcano schedules: volcano.sh/docs.

@@ -34,6 +34,12 @@ func (q *inquiry) service() error {
 		q.set(kindService, Stopped, "it is being deleted")
 		return nil
 	}
+	pending := s.Spec.Type == corev1.ServiceTypeLoadBalancer && len(s.Status.LoadBalancer.Ingress) == 0
+	if pending && len(s.Spec.Selector) == 0 { // the controller that made it writes its endpoints, once it has an address
+		q.set(kindService, Waiting, "it has no address yet")
+		q.loadBalancer(s)
+		return nil
+	}
 	e := q.endpointsOf(s)
 	q.set(kindService, e.state, e.summary)
 	q.add(e)
@@ -41,7 +47,7 @@ func (q *inquiry) service() error {
 		q.explanation.State, q.explanation.partial, q.works = Waiting, true, true
 		q.workload.Pods = append(q.workload.Pods, e.slow...)
 	}
-	if e.state == Running && len(e.slow) == 0 && s.Spec.Type == corev1.ServiceTypeLoadBalancer && len(s.Status.LoadBalancer.Ingress) == 0 {
+	if e.state == Running && len(e.slow) == 0 && pending {
 		q.set(kindService, Waiting, e.summary+"; it has no address yet")
 		q.loadBalancer(s)
 	}
@@ -132,8 +138,9 @@ func (q *inquiry) manualEndpoints(s *corev1.Service) endpoints {
 	case !read:
 		e.summary = "it has no selector; you may not read its EndpointSlices"
 	case addresses == 0:
+		e.owner = q.operatedBy(s)
 		e.state, e.cause = Waiting, noEndpoints(s, "it has no selector, and no EndpointSlice contains an endpoint for it",
-			"set spec.selector to the labels of the pods, or create an EndpointSlice")
+			"if a controller made the Service, find out why it has added no endpoint; otherwise, set spec.selector to the labels of the pods")
 	}
 	return e
 }
@@ -162,6 +169,9 @@ func (q *inquiry) operatedBy(s *corev1.Service) *reference {
 	const relation = ", to which it belongs,"
 	if owner := metav1.GetControllerOfNoCopy(s); owner != nil {
 		return &reference{kindOfOwner(owner), s.Namespace, owner.Name, relation, true}
+	}
+	if s.Labels["application"] == "spilo" { // postgres-operator.readthedocs.io
+		return &reference{schema.GroupKind{Group: "acid.zalan.do", Kind: "postgresql"}, s.Namespace, s.Labels["cluster-name"], relation, true}
 	}
 	groups, err := q.served.ServerGroups()
 	if err != nil {
@@ -280,6 +290,11 @@ func (q *inquiry) loadBalancer(s *corev1.Service) {
 			Reason: "LoadBalancerPending", Object: diagnosis.Object{Kind: kindService, Name: s.Name}, Time: s.CreationTimestamp.Time, Transient: true,
 			Message: "no controller has given the load balancer an address",
 			Advice:  "it has no Warning that says why; ask the cluster's administrator for a controller of load balancers",
+		}
+	}
+	for _, c := range s.Status.Conditions {
+		if c.Status == metav1.ConditionFalse && c.Message != "" { // docs.cilium.io, LB IPAM
+			q.workload.Known = append(q.workload.Known, fromCondition(diagnosis.Object{Kind: kindService, Name: s.Name}, short(c)))
 		}
 	}
 	q.lastWarning(kindService, s, time.Time{})

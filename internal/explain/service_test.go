@@ -118,7 +118,7 @@ Service shop/web has a problem: it has no selector; its EndpointSlices have 0 en
 
 Cause: NoEndpoints in Service web
   it has no selector, and no EndpointSlice contains an endpoint for it
-  Advice: set spec.selector to the labels of the pods, or create an EndpointSlice`},
+  Advice: if a controller made the Service, find out why it has added no endpoint; otherwise, set spec.selector to the labels of the pods`},
 		"others manage its endpoints": {
 			objects: `
 apiVersion: v1

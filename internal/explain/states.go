@@ -1,7 +1,9 @@
 package explain
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -44,7 +46,7 @@ var failureText = regexp.MustCompile(`(?i)\b(?:failed to|cannot|unable to|connec
 // NoError, ContinueOnError, FailingOver, ErrorFree.
 var (
 	failureWords = sets.New("fail", "failed", "failing", "failure", "failures", "error", "errored", "errors", "invalid", "degraded",
-		"unavailable", "unhealthy", "lost", "inconclusive", "missing", "aborted")
+		"unavailable", "unhealthy", "lost", "inconclusive", "missing", "aborted", "exhausted", "refused", "rejected")
 	beforeNoFailure = sets.New("no", "not", "without", "on", "ignore")
 	afterNoFailure  = sets.New("over", "free")
 )
@@ -119,12 +121,45 @@ func badStates(object diagnosis.Object, u *unstructured.Unstructured, states []s
 		}
 		causes = append(causes, cause)
 	}
-	fields, _ := u.Object["status"].(map[string]any)
-	if text := firstText(fields, errorFields); len(causes) == 0 && text != "" &&
-		!slices.ContainsFunc(states, func(f stateField) bool { return goodState.MatchString(f.value) }) {
-		causes = append(causes, diagnosis.Cause{Reason: diagnosis.ReasonError, Object: object, Message: "it has an error: " + text})
+	if len(causes) > 0 || slices.ContainsFunc(states, func(f stateField) bool { return goodState.MatchString(f.value) }) {
+		return causes
+	}
+	if reason, text := badStatus(u, len(states) > 0); text != "" {
+		causes = append(causes, diagnosis.Cause{Reason: reason, Object: object, Message: text})
 	}
 	return causes
+}
+
+// badStatus returns what a status says in an error, in a state of another name, or in a message without a state.
+func badStatus(u *unstructured.Unstructured, hasState bool) (reason, text string) {
+	fields, _ := u.Object["status"].(map[string]any)
+	if text := firstText(fields, errorFields); text != "" {
+		return diagnosis.ReasonError, "it has an error: " + text
+	}
+	if f := otherState(fields); f.value != "" {
+		return f.value, f.text()
+	}
+	if message, _ := fields["message"].(string); !hasState && badState(message) {
+		return diagnosis.ReasonError, "its status says: " + shortLine(message)
+	}
+	return "", ""
+}
+
+// otherStates matches the names of fields that can contain a state, such as lastOperationStatus.
+var otherStates = regexp.MustCompile(`(?i)(?:status|state|phase|health|result)$`)
+
+// maxState limits what is taken for the name of a state, in bytes.
+const maxState = 64
+
+// otherState returns the first field of any name with a state of one word that is bad.
+func otherState(fields map[string]any) stateField {
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
+		value, _ := fields[name].(string)
+		if otherStates.MatchString(name) && len(value) <= maxState && !strings.ContainsAny(value, " \n") && badState(value) {
+			return stateField{name, shortLine(value), cmp.Or(firstText(fields, messageFields), firstText(fields, []string{"lastSyncError", "lastError"}))}
+		}
+	}
+	return stateField{}
 }
 
 // firstText returns the first text in the fields: a string, the message of an object, or a list of strings.

@@ -22,6 +22,61 @@ var (
 	longhornNode     = schema.GroupKind{Group: longhornVolume.Group, Kind: "Node"}
 )
 
+// drivers are what configures the storage behind drivers, by the name of the driver: docs.netapp.com/us-en/trident.
+var drivers = map[string]schema.GroupKind{"csi.trident.netapp.io": {Group: "trident.netapp.io", Kind: "TridentBackendConfig"}}
+
+// backends returns what configures the storage of claims without a volume.
+func (q *inquiry) backends() []reference {
+	if q.blaming == nil || !slices.Contains(waitsForVolume, q.blaming.Reason) {
+		return nil
+	}
+	var all []reference
+	for _, c := range q.workload.Claims {
+		for _, class := range q.listIn("", storageClass) {
+			provisioner, _ := contentOf(class)["provisioner"].(string)
+			kind, known := drivers[provisioner]
+			if !known || c.Spec.StorageClassName == nil || class.GetName() != *c.Spec.StorageClassName {
+				continue
+			}
+			for _, o := range q.listIn("", kind) {
+				all = append(all, newReference(kind, o.GetNamespace(), o.GetName(), ", which configures its storage,"))
+			}
+		}
+	}
+	return all[:min(len(all), maxReferences)]
+}
+
+// bucketClaim asks for a bucket of an object store: rook.io/docs, objectbucket.io.
+var bucketClaim = schema.GroupKind{Group: "objectbucket.io", Kind: "ObjectBucketClaim"}
+
+// objectStore returns the store of Rook in which a bucket should be made. Its class names it.
+func (q *inquiry) objectStore() []reference {
+	name, _, _ := unstructured.NestedString(q.custom().Object, "spec", "storageClassName")
+	var all []reference
+	for _, class := range q.listIn("", storageClass) {
+		if class.GetName() != name {
+			continue
+		}
+		store, _, _ := unstructured.NestedString(contentOf(class), "parameters", "objectStoreName")
+		namespace, _, _ := unstructured.NestedString(contentOf(class), "parameters", "objectStoreNamespace")
+		all = append(all, newReference(schema.GroupKind{Group: cephKind.Group, Kind: "CephObjectStore"}, namespace, store, ", in which it is made,"))
+	}
+	return all
+}
+
+// cephBelow returns the cluster of an object of Rook, if the object has a problem.
+func (q *inquiry) cephBelow() []reference {
+	u := q.custom()
+	if u.GroupVersionKind().Group != cephKind.Group {
+		return nil
+	}
+	var all []reference
+	for _, o := range q.listOf(cephKind) {
+		all = append(all, newReference(cephKind, q.namespace, o.GetName(), ", which keeps its data,"))
+	}
+	return all
+}
+
 // cephCluster returns the clusters of Ceph that make the volumes of claims without one. A StorageClass names the
 // namespace of its cluster.
 func (q *inquiry) cephCluster() []reference {

@@ -179,6 +179,9 @@ func (q *inquiry) forbidden(s *corev1.Service) bool {
 	by := q.policyBetween(pods[0], from, networkingv1.PolicyTypeIngress, s)
 	advice := fmt.Sprintf("if the connection is wanted, add an ingress rule that admits pods with the labels of pod %q", from.Name)
 	if by == "" {
+		by = q.ciliumBetween(pods[0], from)
+	}
+	if by == "" {
 		by = q.policyBetween(from, pods[0], networkingv1.PolicyTypeEgress, s)
 		advice = fmt.Sprintf("if the connection is wanted, add an egress rule for the pods of Service %q", s.Name)
 	}
@@ -186,7 +189,7 @@ func (q *inquiry) forbidden(s *corev1.Service) bool {
 		return false
 	}
 	x := &q.explanation
-	x.Cause.Message = shortLine(fmt.Sprintf("%s: its log says that Service %q does not answer, and NetworkPolicy %s", x.Cause.Message, s.Name, by))
+	x.Cause.Message = shortLine(fmt.Sprintf("%s: its log says that Service %q does not answer, and %s", x.Cause.Message, s.Name, by))
 	x.Cause.Advice, x.Cause.Passing = advice, false
 	return true
 }
@@ -209,7 +212,7 @@ func (q *inquiry) policyBetween(isolated, other *corev1.Pod, direction networkin
 	if direction == networkingv1.PolicyTypeEgress {
 		verb = "allows no connection to pod"
 	}
-	return fmt.Sprintf("%s of namespace %q %s %q", strings.Join(names, ", "), isolated.Namespace, verb, other.Name)
+	return fmt.Sprintf("NetworkPolicy %s of namespace %q %s %q", strings.Join(names, ", "), isolated.Namespace, verb, other.Name)
 }
 
 // isolating returns the quoted names of the NetworkPolicies that isolate a pod in a direction, and whether one of

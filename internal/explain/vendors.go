@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -22,34 +23,94 @@ import (
 // istioGroup is the API group of Istio's routes: istio.io/docs/reference/config/networking.
 const istioGroup = "networking.istio.io"
 
-// objectInText is how controllers name objects of the cluster that they need, with the type.
-var objectInText = []struct {
-	text *regexp.Regexp
-	kind schema.GroupKind
-}{
-	{regexp.MustCompile(`cannot run Function "([a-z0-9.-]+)"`), crossplaneFunction},
+// Networks of pods besides that of the cluster: github.com/k8snetworkplumbingwg, multus-cni and whereabouts.
+var (
+	networkAttachment = schema.GroupKind{Group: "k8s.cni.cncf.io", Kind: "NetworkAttachmentDefinition"}
+	addressPool       = schema.GroupKind{Group: "whereabouts.cni.cncf.io", Kind: "IPPool"}
+)
+
+const networksAnnotation = "k8s.v1.cni.cncf.io/networks"
+
+// addressRange adds to the cause which range of whereabouts has no free address, and who uses it. It leads nowhere: the pods
+// there run, or are gone.
+func (q *inquiry) addressRange([]string) []reference {
+	c := q.explanation.Cause
+	if c == nil {
+		return nil
+	}
+	for _, o := range q.listOf(networkAttachment) {
+		named := slices.ContainsFunc(q.workload.Pods, func(p *corev1.Pod) bool { return mentions(p.Annotations[networksAnnotation], o.GetName()) })
+		config, _, _ := unstructured.NestedString(contentOf(o), "spec", "config")
+		m := whereaboutsRange.FindStringSubmatch(config)
+		if !named || m == nil {
+			continue
+		}
+		text := fmt.Sprintf("; NetworkAttachmentDefinition %q takes them from the range %s", o.GetName(), m[1])
+		if !strings.Contains(c.Message, text) {
+			c.Message = shortLine(c.Message + text + q.givenAway(m[1]))
+		}
+	}
+	return nil
 }
 
-// textual returns the objects of the cluster that the text of the problem names with their type.
-func (q *inquiry) textual() []reference {
+// givenAway says how many addresses of a range whereabouts has given away.
+func (q *inquiry) givenAway(addresses string) string {
+	for _, pool := range q.listIn("", addressPool) {
+		if r, _, _ := unstructured.NestedString(contentOf(pool), "spec", "range"); r == addresses || strings.HasPrefix(addresses, addressOf(pool)) {
+			return fmt.Sprintf(", of which IPPool %q of whereabouts has given away %s", pool.GetName(), q.allocations(pool))
+		}
+	}
+	return ""
+}
+
+// whereaboutsRange matches the range in the configuration of a network.
+var whereaboutsRange = regexp.MustCompile(`"type"\s*:\s*"whereabouts"[^}]*"range"\s*:\s*"([0-9a-fA-F.:/-]+)"`)
+
+// addressOf returns the first three parts of the address in the name of a pool: a range can be a part of its network.
+func addressOf(pool client.Object) string {
+	name := pool.GetName()
+	return name[:strings.LastIndex(name, ".")+1]
+}
+
+// allocations says how many addresses of a pool are in use, and of how many the pod no longer exists.
+func (q *inquiry) allocations(pool client.Object) string {
+	all, _, _ := unstructured.NestedMap(contentOf(pool), "spec", "allocations")
+	gone := 0
+	for _, a := range all {
+		fields, _ := a.(map[string]any)
+		ref, _ := fields["podref"].(string)
+		namespace, name, _ := strings.Cut(ref, "/")
+		exists := slices.ContainsFunc(q.listIn(namespace, podKind), func(p client.Object) bool { return p.GetName() == name })
+		if !exists && q.couldRead(namespace, podKind) {
+			gone++
+		}
+	}
+	if gone == 0 {
+		return plural(len(all), "address")
+	}
+	return fmt.Sprintf("%s, %d of them to pods that no longer exist", plural(len(all), "address"), gone)
+}
+
+// devices returns the nodes that the operator for SR-IOV could not set up. It adds to the cause which DaemonSet should offer
+// a device and selects no node.
+func (q *inquiry) devices(m []string) []reference {
 	var all []reference
-	for _, o := range objectInText {
-		for _, m := range o.text.FindAllStringSubmatch(q.allText(), maxReferences) {
-			all = append(all, newReference(o.kind, "", m[1], ", which it needs,"))
+	for _, o := range q.listIn("", schema.GroupKind{Group: "sriovnetwork.openshift.io", Kind: "SriovNetworkNodeState"}) {
+		all = append(all, newReference(schema.GroupKind{Group: "sriovnetwork.openshift.io", Kind: "SriovNetworkNodeState"}, o.GetNamespace(), o.GetName(), ", which should offer it,"))
+	}
+	parts := strings.Split(m[1], ".")
+	vendor := parts[max(0, len(parts)-2)]
+	for _, o := range q.listIn("", workloads[2]) {
+		d, ok := o.(*appsv1.DaemonSet)
+		c := q.explanation.Cause
+		if ok && c != nil && d.Status.DesiredNumberScheduled == 0 && strings.Contains(d.Name, vendor) && strings.Contains(d.Name, "plugin") && !strings.Contains(c.Message, d.Name) {
+			c.Message = shortLine(fmt.Sprintf("%s; DaemonSet %q of namespace %q should offer it, and runs on no node: it selects those with the labels %s",
+				c.Message, d.Name, d.Namespace, labels.Set(d.Spec.Template.Spec.NodeSelector)))
+			c.Advice = "ask the cluster's administrator to add the labels to the nodes that have the device"
 		}
 	}
-	if m := unknownPlugin.FindStringSubmatch(q.allText()); m != nil {
-		for _, o := range q.listIn("", serviceKind) {
-			if o.GetLabels()["cnpg.io/pluginName"] == m[1] {
-				all = append(all, reference{serviceKind, o.GetNamespace(), o.GetName(), ", which is the plugin,", true})
-			}
-		}
-	}
-	return all
+	return all[:min(len(all), maxReferences)]
 }
-
-// unknownPlugin is how CloudNativePG says that a plugin does not answer: cloudnative-pg.io/documentation, CNPG-I.
-var unknownPlugin = regexp.MustCompile(`(?i)unknown plugin: '([\w.-]+)'`)
 
 // istioRoute returns the gateways and the Services of a VirtualService. It has no status.
 func (q *inquiry) istioRoute() []reference {

@@ -14,7 +14,7 @@ import (
 // maxChain limits the objects from the explained one to the root of its problem. maxExplained limits all
 // that are explained for one answer.
 const (
-	maxChain     = 6
+	maxChain     = 8
 	maxExplained = 12
 )
 

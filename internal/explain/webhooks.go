@@ -73,8 +73,7 @@ func (q *inquiry) webhooks(kind string, o client.Object, webhooksOf func() []adm
 		return err
 	}
 	if name := o.GetAnnotations()[caAnnotation]; name != "" && len(q.walk.from) > 1 {
-		namespace, name, _ := strings.Cut(name, "/")
-		q.next = append(q.next, newReference(certificate, namespace, name, ", whose authority it contains,"))
+		q.authority(kind, o, name)
 	}
 	all := webhooksOf()
 	q.set(kind, Running, "it has "+plural(len(all), "webhook"))
@@ -94,6 +93,21 @@ func (q *inquiry) webhooks(kind string, o client.Object, webhooksOf func() []adm
 		q.explanation.State = Waiting
 	}
 	return nil
+}
+
+// authority leads to the Certificate whose authority a configuration contains, or adds a cause if it does not exist.
+func (q *inquiry) authority(kind string, o client.Object, annotation string) {
+	namespace, name, _ := strings.Cut(annotation, "/")
+	exists := slices.ContainsFunc(q.listIn(namespace, certificate), func(c client.Object) bool { return c.GetName() == name })
+	if exists || !q.couldRead(namespace, certificate) {
+		q.next = append(q.next, newReference(certificate, namespace, name, ", whose authority it contains,"))
+		return
+	}
+	q.workload.Known = append(q.workload.Known, diagnosis.Cause{
+		Reason: "CertificateNotFound", Object: diagnosis.Object{Kind: kind, Name: o.GetName()},
+		Message: fmt.Sprintf("its annotation %s names Certificate %s, which does not exist", caAnnotation, annotation),
+		Advice:  "ask the cluster's administrator to correct the annotation, or to create the Certificate",
+	})
 }
 
 // webhook adds a cause if the API server cannot call the webhook.
