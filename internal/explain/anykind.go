@@ -79,7 +79,7 @@ func isBad(c metav1.Condition) bool {
 	return c.Status != wanted && c.Status != metav1.ConditionUnknown
 }
 
-// finishedType is the type of conditions of which only the reason says whether it ended well: k8up.io.
+// finishedType matches conditions that are True after each end: their reason says whether it was a failure. See k8up.io.
 var finishedType = regexp.MustCompile(`^(?:Completed?|Finished)$`)
 
 // reconcilePaused is the reason of Crossplane for an object that it leaves alone, because an annotation says so:

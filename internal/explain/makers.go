@@ -24,22 +24,24 @@ import (
 // maker is a type whose objects create Secrets or ConfigMaps.
 type maker struct {
 	kind schema.GroupKind
-	// target is the field with the name of what it creates. If the field is a list of objects, item is the field of each with
-	// the name.
+	// target is the field with the name of the Secret or ConfigMap. If the field is a list of objects, item is the field of
+	// each with the name.
 	target []string
 	item   string
-	// names are patterns of path.Match for the names of what it creates, with {} for the name of the object. Without a
-	// target or patterns, it is that of the object.
+	// names are patterns of path.Match for such names, with {} for the name of the object. Without a target or patterns,
+	// both have the same name.
 	names []string
 	// configMaps means that it creates ConfigMaps too.
 	configMaps bool
 }
 
-// makers are the types that create Secrets and ConfigMaps, by their documentation: external-secrets.io,
-// cert-manager.io, sealed-secrets.netlify.app, developer.hashicorp.com (Vault Secrets Operator),
-// developer.1password.com, infisical.com, strimzi.io, cloudnative-pg.io, rabbitmq.com, elastic.co, rook.io,
-// aws-controllers-k8s.github.io, github.com/mariadb-operator, github.com/isindir/sops-secrets-operator,
-// github.com/mongodb/mongodb-kubernetes-operator, postgres-operator.readthedocs.io, access.crunchydata.com.
+// makers are the types that create Secrets and ConfigMaps, by their documentation:
+//
+//   - external-secrets.io, cert-manager.io, sealed-secrets.netlify.app, github.com/isindir/sops-secrets-operator;
+//   - developer.hashicorp.com (Vault Secrets Operator), developer.1password.com, infisical.com;
+//   - strimzi.io, rabbitmq.com, elastic.co, rook.io, aws-controllers-k8s.github.io;
+//   - cloudnative-pg.io, postgres-operator.readthedocs.io, access.crunchydata.com, github.com/mariadb-operator,
+//     github.com/mongodb/mongodb-kubernetes-operator.
 var makers = []maker{
 	{kind: externalSecret, target: []string{"spec", "target", "name"}},
 	{kind: certificate, target: []string{"spec", "secretName"}},

@@ -34,9 +34,9 @@ func (q *inquiry) inSpec() []reference {
 	return distinct[:min(len(distinct), maxReferences)]
 }
 
-// refersIn returns the object that a field names. It does so in two ways: with a type and a name, or by the name of the field,
-// which is a type of the same group or the last word of one. Examples are mariaDbRef, deploymentName of a FlinkSessionJob,
-// and clusters of a MultiKueueConfig.
+// refersIn returns the object that a field names, with a type or by the name of the field. Then, the name is a type of the
+// same group, or the last word of one. Examples are mariaDbRef, deploymentName of a FlinkSessionJob, and clusters of a
+// MultiKueueConfig.
 func refersIn(field string, value any, group string, beside []metav1.APIResource) reference {
 	name, _ := value.(string)
 	ref, _ := value.(map[string]any)
