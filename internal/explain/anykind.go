@@ -102,16 +102,11 @@ func (q *inquiry) anyKind(kind schema.GroupVersionKind) error {
 	if err != nil { // its status does not follow the conventions
 		result = &status.Result{Status: status.CurrentStatus}
 	}
-	suspended, _, _ := unstructured.NestedBool(u.Object, "spec", "suspend")
 	switch behind := generationBehind(u, conditions); {
 	case result.Status == status.TerminatingStatus:
-		q.set(kind.Kind, Stopped, "it is being deleted")
-		if bad := badConditions(u, conditions); len(bad) > 0 && q.isStuck(u) {
-			q.held = true
-			q.workload.Known = append(q.workload.Known, conditionCause(diagnosis.Object{Kind: kind.Kind, Name: u.GetName()}, bad, conditions))
-		}
-	case suspended:
-		q.set(kind.Kind, Stopped, "it is suspended; set spec.suspend to false to resume it")
+		q.customDeleted(kind, u, conditions)
+	case isSuspended(u):
+		q.suspended(kind, u)
 	case behind != "": // its conditions are about an earlier spec
 		q.set(kind.Kind, Waiting, behind)
 	default:
@@ -127,11 +122,45 @@ func (q *inquiry) anyKind(kind schema.GroupVersionKind) error {
 			q.next = append(q.next, q.lastOf(made)...)
 		}
 		q.strimziCluster(u)
+		q.volcanoCapability(u)
 		q.ceph(u)
 		q.longhornFaulted(u)
 		q.unfinished(kind, u)
 	}
 	return nil
+}
+
+// customDeleted explains an object that is being deleted.
+func (q *inquiry) customDeleted(kind schema.GroupVersionKind, u *unstructured.Unstructured, conditions []metav1.Condition) {
+	q.set(kind.Kind, Stopped, "it is being deleted")
+	if !q.isStuck(u) {
+		return
+	}
+	if isCustom(kind) {
+		q.next = append(q.next, q.finalizing(u)...)
+	}
+	if bad := badConditions(u, conditions); len(bad) > 0 {
+		q.held = true
+		q.workload.Known = append(q.workload.Known, conditionCause(diagnosis.Object{Kind: kind.Kind, Name: u.GetName()}, bad, conditions))
+	}
+}
+
+// isSuspended reports whether the spec says that the object must not run: also kubeflow.org, RunPolicy.
+func isSuspended(u *unstructured.Unstructured) bool {
+	whole, _, _ := unstructured.NestedBool(u.Object, "spec", "suspend")
+	runs, _, _ := unstructured.NestedBool(u.Object, "spec", "runPolicy", "suspend")
+	return whole || runs
+}
+
+// suspended explains a suspended object. If Kueue has suspended it, it waits in a queue.
+func (q *inquiry) suspended(kind schema.GroupVersionKind, u *unstructured.Unstructured) {
+	queue := diagnosis.QueueText(u.GetLabels())
+	if queue == "" {
+		q.set(kind.Kind, Stopped, "it is suspended; set spec.suspend to false to resume it")
+		return
+	}
+	q.set(kind.Kind, Stopped, "it is suspended; "+queue)
+	q.next = append(q.next, q.ownedOf(u, []schema.GroupKind{kueueWorkload})...)
 }
 
 // activeState is a state in which an object can wait for others.
@@ -143,7 +172,10 @@ func (q *inquiry) unfinished(kind schema.GroupVersionKind, u *unstructured.Unstr
 		slices.ContainsFunc(statesOf(u), func(f stateField) bool { return !activeState.MatchString(f.value) }) {
 		return
 	}
-	if len(q.walk.from) > 1 && u.Object["status"] == nil { // others use it, so that it only leads to what it names
+	if !hasStatus(u) {
+		q.next = append(q.next, q.processedBy(u)...)
+	}
+	if len(q.walk.from) > 1 && !hasStatus(u) { // others use it, so that it only leads to what it names
 		q.next = append(q.next, q.inSpec()...)
 	}
 	past := map[string]bool{}
@@ -156,6 +188,12 @@ func (q *inquiry) unfinished(kind schema.GroupVersionKind, u *unstructured.Unstr
 			q.next = append(q.next, r)
 		}
 	}
+}
+
+// hasStatus reports whether a controller has written a status.
+func hasStatus(u *unstructured.Unstructured) bool {
+	fields, _ := u.Object["status"].(map[string]any)
+	return len(fields) > 0
 }
 
 // ownConditions explains the alarms, receivers, shares and grants of Bongsu. Their conditions say
@@ -226,7 +264,7 @@ func (q *inquiry) byStatus(kind schema.GroupVersionKind, u *unstructured.Unstruc
 	}
 	if q.explanation.State == Waiting || q.explanation.State == Unknown {
 		q.lastWarning(kind.Kind, u, time.Time{})
-	} else if q.explanation.State == Running && u.Object["status"] == nil && isCustom(kind) {
+	} else if q.explanation.State == Running && !hasStatus(u) && isCustom(kind) {
 		q.withoutStatus(kind.Kind, u)
 	}
 	if len(q.workload.Known) == 0 {
@@ -237,7 +275,7 @@ func (q *inquiry) byStatus(kind schema.GroupVersionKind, u *unstructured.Unstruc
 // pendingSince returns since when a condition says that the object is being processed, or since when it
 // exists if it has no status. It is zero if that is unknown: the object can have been ready until now.
 func pendingSince(u *unstructured.Unstructured, conditions []metav1.Condition) (since time.Time) {
-	if _, found, _ := unstructured.NestedMap(u.Object, "status"); !found {
+	if !hasStatus(u) || u.GroupVersionKind().Group == acmeGroup { // an Order or a Challenge is never used again
 		return u.GetCreationTimestamp().Time
 	}
 	for _, c := range conditions {

@@ -41,7 +41,7 @@ var components = []component{
 	{networkOfNode, regexp.MustCompile(`^(?:calico-node|canal|cilium|kube-flannel\S*|weave-net|antrea-agent|aws-node|kindnet|kube-ovn-cni)$`), workloads[2], ", which is the network plugin,"},
 	{regexp.MustCompile(`Ingress has not yet been reconciled`), regexp.MustCompile(`^net-(?:kourier|istio|contour|gateway-api)-controller$`), workloads[0], ", which reconciles it,"},
 	{regexp.MustCompile(`readiness gate "target-health\.elbv2\.k8s\.aws/`), regexp.MustCompile(`aws-load-balancer-controller`), workloads[0], ", which sets the readiness gate,"},
-	{regexp.MustCompile(`failed calling webhook .*x509: certificate signed by unknown authority|does not trust the certificate of admission webhook`), regexp.MustCompile(`cainjector`), workloads[0], ", which writes the authorities of webhooks,"},
+	{regexp.MustCompile(`failed calling webhook .*x509: certificate signed by unknown authority`), regexp.MustCompile(`cainjector`), workloads[0], ", which writes the authorities of webhooks,"},
 }
 
 // running returns the components that the text of the problem is about, and that do not run.
@@ -152,8 +152,15 @@ func (q *inquiry) driver(name string) []reference {
 
 // isDriver reports whether a workload has the usual name of a driver: ebs-csi-controller for ebs.csi.aws.com.
 func isDriver(workload, driver string) bool {
-	what, rest, _ := strings.Cut(driver, ".")
-	return strings.HasPrefix(rest, "csi.") && strings.Contains(workload, what) && strings.Contains(workload, "csi")
+	parts := strings.Split(driver, ".")
+	what := parts[max(0, len(parts)-2)] // driver.longhorn.io
+	switch i := slices.Index(parts, "csi"); {
+	case i > 0: // ebs.csi.aws.com, rook-ceph.rbd.csi.ceph.com
+		what = parts[i-1]
+	case i == 0 && len(parts) > 1: // csi.trident.netapp.io
+		return strings.Contains(workload, parts[1])
+	}
+	return strings.Contains(workload, what) && strings.Contains(workload, "csi")
 }
 
 // withoutDriver adds to the cause that the DaemonSet of a storage driver does not tolerate a taint of the pod's node. It

@@ -29,10 +29,18 @@ type reference struct {
 	relation string
 	// mustRun is true for what is a problem also if it is stopped.
 	mustRun bool
+	// mustExist is true for what is a problem also if it does not exist.
+	mustExist bool
 }
 
 func newReference(kind schema.GroupKind, namespace, name, relation string) reference {
 	return reference{kind: kind, namespace: namespace, name: name, relation: relation}
+}
+
+// needed returns a reference to an object that must run.
+func (r reference) needed() reference {
+	r.mustRun = true
+	return r
 }
 
 func (r *reference) key() string {
@@ -72,6 +80,7 @@ var (
 	virtualService    = schema.GroupKind{Group: istioGroup, Kind: "VirtualService"}
 	istioGateway      = schema.GroupKind{Group: istioGroup, Kind: "Gateway"}
 	application       = schema.GroupKind{Group: "argoproj.io", Kind: "Application"}
+	applicationSet    = schema.GroupKind{Group: "argoproj.io", Kind: "ApplicationSet"}
 )
 
 // workloads are the types whose objects create pods, in the order in which they are read.
@@ -119,6 +128,9 @@ var edges = []edge{
 	{from: helmRelease, to: (*inquiry).dependencies},
 	{from: podGroup, to: (*inquiry).volcanoQueue},
 	{from: bucketClaim, to: (*inquiry).objectStore},
+	{from: cephKind, to: (*inquiry).cephWorkloads},
+	{from: applicationSet, to: (*inquiry).generated, always: true},
+	{from: runnerSet, to: (*inquiry).listeners, always: true},
 	{from: providerClass, to: (*inquiry).mountedBy, always: true},
 	{from: virtualService, to: (*inquiry).istioRoute, always: true},
 	{from: istioGateway, to: (*inquiry).gatewayPods, always: true},

@@ -88,7 +88,7 @@ var gatewayNames = []string{"gateway.networking.k8s.io/gateway-name", "gateway.e
 
 // gatewayServices returns the Services at which a Gateway without an address gets requests.
 func (q *inquiry) gatewayServices() []reference {
-	if !strings.Contains(q.problemText(), "address") {
+	if !strings.Contains(strings.ToLower(q.problemText()), "address") {
 		return nil
 	}
 	var all []reference

@@ -23,7 +23,9 @@ func (q *inquiry) called() []reference {
 func addHosts(all []reference, text string, mustRun bool) []reference {
 	for _, m := range serviceHost.FindAllStringSubmatch(text, maxReferences) {
 		if len(all) < maxReferences {
-			all = append(all, reference{serviceKind, m[2] + m[4], m[1] + m[3], callsIt, mustRun})
+			r := newReference(serviceKind, m[2]+m[4], m[1]+m[3], callsIt)
+			r.mustRun = mustRun
+			all = append(all, r)
 		}
 	}
 	return all
@@ -38,7 +40,7 @@ func (q *inquiry) calledByText() []reference {
 	}
 	for _, address := range addressInText.FindAllString(text, maxReferences) {
 		if s := q.serviceAt(address); s != nil {
-			all = append(all, reference{serviceKind, s.Namespace, s.Name, callsIt, true})
+			all = append(all, newReference(serviceKind, s.Namespace, s.Name, callsIt).needed())
 		}
 	}
 	return all

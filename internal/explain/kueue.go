@@ -2,6 +2,7 @@ package explain
 
 import (
 	"cmp"
+	"fmt"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -62,6 +63,13 @@ func (q *inquiry) kueueWorkload(u *unstructured.Unstructured) {
 		if strings.HasPrefix(reserved.Message, "LocalQueue ") {
 			cause.Advice = "create the LocalQueue, or correct the label " + diagnosis.QueueLabel
 		}
+		q.workload.Known = append(q.workload.Known, cause)
+	case reserved != nil && strings.Contains(reserved.Message, "> maximum capacity"):
+		q.set(kueueWorkload.Kind, Waiting, "it requests more than its queue can ever have")
+		cause := fromCondition(diagnosis.Object{Kind: kueueWorkload.Kind, Name: u.GetName()}, *reserved)
+		queue, _, _ := unstructured.NestedString(u.Object, "spec", "queueName")
+		cause.Message, cause.Transient = fmt.Sprintf("it requests more than its queue %q can ever have: %s", queue, reserved.Message), false
+		cause.Advice = "request less, or ask the cluster's administrator for a larger quota of the ClusterQueue"
 		q.workload.Known = append(q.workload.Known, cause)
 	case reserved != nil && reserved.Message != "":
 		q.set(kueueWorkload.Kind, Waiting, "it waits for quota: "+reserved.Message)

@@ -184,7 +184,7 @@ func (q *inquiry) certificateMakers() []reference {
 // missingInSpec adds a cause for each Secret that the spec of an object names and that does not exist. It is for
 // objects on a walk whose status says nothing: their controllers report it only for what uses the object.
 func (q *inquiry) missingInSpec(u *unstructured.Unstructured) {
-	if u.GroupVersionKind().GroupKind() == providerClass || len(q.walk.from) < 2 || q.logs == nil || q.explanation.State != Running || len(q.explanation.Conditions)+len(statesOf(u)) > 0 {
+	if u.GroupVersionKind().GroupKind() == providerClass || len(q.walk.from) < 2 || q.logs == nil || q.explanation.State != Running && q.explanation.State != Unknown || len(q.explanation.Conditions)+len(statesOf(u)) > 0 {
 		return
 	}
 	read := 0

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -140,9 +141,12 @@ func (q *inquiry) released() []reference {
 	u := q.custom()
 	namespace := q.releaseNamespace()
 	var all []reference
-	for _, kind := range workloads {
+	for _, kind := range slices.Concat(workloads, []schema.GroupKind{serviceKind, claimKind}) {
 		for _, o := range q.listIn(namespace, kind) {
 			labels := o.GetLabels()
+			if hasAddressOrVolume(o) {
+				continue
+			}
 			ours := labels[helmRelease.Group+"/name"] == u.GetName() && labels[helmRelease.Group+"/namespace"] == u.GetNamespace()
 			if ours && len(all) < maxReferences {
 				all = append(all, newReference(kind, namespace, o.GetName(), ", which it installs,"))
@@ -150,6 +154,22 @@ func (q *inquiry) released() []reference {
 		}
 	}
 	return all
+}
+
+// hasAddressOrVolume reports whether an object is a Service or a claim for which nothing waits.
+func hasAddressOrVolume(o client.Object) bool {
+	switch o := o.(type) {
+	case *corev1.Service:
+		return o.Spec.Type != corev1.ServiceTypeLoadBalancer || len(o.Status.LoadBalancer.Ingress) > 0
+	case *corev1.PersistentVolumeClaim:
+		return o.Status.Phase == corev1.ClaimBound
+	}
+	return false
+}
+
+// generated returns the Applications of an ApplicationSet.
+func (q *inquiry) generated() []reference {
+	return q.ownedOf(q.object, []schema.GroupKind{application})
 }
 
 // dependsOn is the relation to an object that must be ready first. A cycle of these never ends.

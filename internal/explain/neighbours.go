@@ -59,7 +59,7 @@ func (q *inquiry) withoutPods(namespace string, selector *metav1.LabelSelector) 
 	for _, kind := range workloads[:3] {
 		for _, o := range q.listIn(namespace, kind) {
 			if readyPods(o) == 0 && selects(selector, templateLabels(o)) && len(all) < maxReferences {
-				all = append(all, reference{kind, namespace, o.GetName(), ", beside whose pods it must run,", true})
+				all = append(all, newReference(kind, namespace, o.GetName(), ", beside whose pods it must run,").needed())
 			}
 		}
 	}
@@ -250,7 +250,7 @@ func (q *inquiry) registry() []reference {
 		}
 		const relation = ", which is the registry,"
 		if s := q.serviceAt(host); s != nil {
-			all = append(all, reference{serviceKind, s.Namespace, s.Name, relation, true})
+			all = append(all, newReference(serviceKind, s.Namespace, s.Name, relation).needed())
 		}
 		all = append(all, q.ingressesOf(host, relation)...)
 	}

@@ -48,7 +48,7 @@ func (q *inquiry) node() error {
 		}
 	}
 	q.workload.Known = append(q.workload.Known, diagnosis.FromNodeTaints(n, q.clock.Now())...)
-	if n.Spec.Unschedulable {
+	if n.Spec.Unschedulable || q.isStuck(n) {
 		q.blockedEvictions(n.Name, pods)
 	}
 	if len(q.workload.Known) > 0 {

@@ -13,6 +13,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
+// acmeGroup has the types with which cert-manager asks for a certificate.
+const acmeGroup = "acme.cert-manager.io"
+
 // maxOwnedTypes limits the types that are listed for the objects that an object owns.
 const maxOwnedTypes = 10
 
@@ -20,9 +23,9 @@ const maxOwnedTypes = 10
 // kueue.sigs.k8s.io, strimzi.io, argoproj.github.io, kserve.github.io, keda.sh, cluster-api.sigs.k8s.io.
 var ownedKinds = map[schema.GroupKind][]schema.GroupKind{
 	certificate: {{Group: certificate.Group, Kind: "CertificateRequest"}},
-	{Group: certificate.Group, Kind: "CertificateRequest"}: {{Group: "acme.cert-manager.io", Kind: "Order"}},
-	{Group: "acme.cert-manager.io", Kind: "Order"}:         {{Group: "acme.cert-manager.io", Kind: "Challenge"}},
-	jobKind: {kueueWorkload},
+	{Group: certificate.Group, Kind: "CertificateRequest"}:       {{Group: acmeGroup, Kind: "Order"}},
+	{Group: acmeGroup, Kind: "Order"}:                            {{Group: acmeGroup, Kind: "Challenge"}},
+	jobKind:                                                      {kueueWorkload},
 	{Group: "kafka.strimzi.io", Kind: "Kafka"}:                   {{Group: "core.strimzi.io", Kind: "StrimziPodSet"}},
 	{Group: "kafka.strimzi.io", Kind: "KafkaConnect"}:            {{Group: "core.strimzi.io", Kind: "StrimziPodSet"}},
 	{Group: "argoproj.io", Kind: "Rollout"}:                      {{Group: "apps", Kind: "ReplicaSet"}},
@@ -33,8 +36,14 @@ var ownedKinds = map[schema.GroupKind][]schema.GroupKind{
 	{Group: "kubevirt.io", Kind: "VirtualMachine"}:               {{Group: "cdi.kubevirt.io", Kind: "DataVolume"}},
 	{Group: "batch.volcano.sh", Kind: "Job"}:                     {{Group: "scheduling.volcano.sh", Kind: "PodGroup"}},
 	{Group: "flow.volcano.sh", Kind: "JobFlow"}:                  {{Group: "batch.volcano.sh", Kind: "Job"}},
-	{Group: "volsync.backube", Kind: "ReplicationSource"}:        {volumeSnapshot},
-	{Group: "volsync.backube", Kind: "ReplicationDestination"}:   {volumeSnapshot},
+	{Group: "trainer.kubeflow.org", Kind: "TrainJob"}:            {{Group: "jobset.x-k8s.io", Kind: "JobSet"}},
+	{Group: acmeGroup, Kind: "Challenge"}:                        {ingressKind},
+	{Group: "argoproj.io", Kind: "Workflow"}: {
+		{Group: "kubeflow.org", Kind: "PyTorchJob"}, {Group: "batch.volcano.sh", Kind: "Job"}, {Group: "ray.io", Kind: "RayJob"},
+		{Group: "sparkoperator.k8s.io", Kind: "SparkApplication"},
+	},
+	{Group: "volsync.backube", Kind: "ReplicationSource"}:      {volumeSnapshot},
+	{Group: "volsync.backube", Kind: "ReplicationDestination"}: {volumeSnapshot},
 }
 
 // owned returns the objects that an object owns: of its own group, of [ownedKinds], and workloads. Those
@@ -116,7 +125,7 @@ func (q *inquiry) typesBeside(kind schema.GroupKind) []metav1.APIResource {
 }
 
 // attempts are types whose last object alone counts: it replaces the ones before it.
-var attempts = []schema.GroupKind{{Group: certificate.Group, Kind: "CertificateRequest"}, {Group: "acme.cert-manager.io", Kind: "Order"}}
+var attempts = []schema.GroupKind{{Group: certificate.Group, Kind: "CertificateRequest"}, {Group: acmeGroup, Kind: "Order"}}
 
 // ownedOf returns the objects of these types that an object owns.
 func (q *inquiry) ownedOf(owner client.Object, kinds []schema.GroupKind) []reference {

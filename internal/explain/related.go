@@ -2,12 +2,14 @@ package explain
 
 import (
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"time"
 
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
+	apiresource "k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -272,6 +274,31 @@ func (q *inquiry) installed() []reference {
 
 // podGroup is what Volcano schedules: volcano.sh/docs.
 var podGroup = schema.GroupKind{Group: "scheduling.volcano.sh", Kind: "PodGroup"}
+
+// volcanoCapability adds a cause if a PodGroup requests more than its queue may ever have.
+func (q *inquiry) volcanoCapability(u *unstructured.Unstructured) {
+	name, _, _ := unstructured.NestedString(u.Object, "spec", "queue")
+	wanted, _, _ := unstructured.NestedStringMap(u.Object, "spec", "minResources")
+	if u.GroupVersionKind().GroupKind() != podGroup || q.explanation.State == Running || name == "" {
+		return
+	}
+	for _, o := range q.listIn("", schema.GroupKind{Group: podGroup.Group, Kind: "Queue"}) {
+		capability, _, _ := unstructured.NestedStringMap(contentOf(o), "spec", "capability")
+		for _, resource := range slices.Sorted(maps.Keys(capability)) {
+			most, err := apiresource.ParseQuantity(capability[resource])
+			requested, errRequested := apiresource.ParseQuantity(wanted[resource])
+			if o.GetName() != name || err != nil || errRequested != nil || requested.Cmp(most) <= 0 {
+				continue
+			}
+			q.explanation.State = Waiting
+			q.workload.Known = append(q.workload.Known, diagnosis.Cause{
+				Reason: "NotEnoughResources", Object: diagnosis.Object{Kind: podGroup.Kind, Name: u.GetName()},
+				Message: fmt.Sprintf("it requests %s of %s at once, and its Queue %q has a capability of %s", wanted[resource], resource, name, capability[resource]),
+				Advice:  "request less, or ask the cluster's administrator for a larger capability of the Queue",
+			})
+		}
+	}
+}
 
 // volcanoQueue returns the queue of a PodGroup.
 func (q *inquiry) volcanoQueue() []reference {

@@ -163,37 +163,66 @@ func (q *inquiry) noPods(s *corev1.Service) endpoints {
 	return e
 }
 
-// operatedBy returns the custom resource that a Service without pods belongs to, by its controller or by a label of
-// its selector, such as cnpg.io/cluster. It is nil if there is none.
+// operatedBy returns the custom resource that a Service without pods belongs to. It is nil if there is none.
 func (q *inquiry) operatedBy(s *corev1.Service) *reference {
-	const relation = ", to which it belongs,"
+	kind, name := q.operandOf(s)
+	if name == "" {
+		return nil
+	}
+	return new(newReference(kind, s.Namespace, name, ", to which it belongs,").needed())
+}
+
+// operandOf returns the type and the name of that resource. It is the controller of the Service, or in a label of its
+// selector, such as cnpg.io/cluster.
+func (q *inquiry) operandOf(s *corev1.Service) (kind schema.GroupKind, name string) {
 	if owner := metav1.GetControllerOfNoCopy(s); owner != nil {
-		return &reference{kindOfOwner(owner), s.Namespace, owner.Name, relation, true}
+		return kindOfOwner(owner), owner.Name
 	}
 	if s.Labels["application"] == "spilo" { // postgres-operator.readthedocs.io
-		return &reference{schema.GroupKind{Group: "acid.zalan.do", Kind: "postgresql"}, s.Namespace, s.Labels["cluster-name"], relation, true}
+		return schema.GroupKind{Group: "acid.zalan.do", Kind: "postgresql"}, s.Labels["cluster-name"]
 	}
+	for _, key := range slices.Sorted(maps.Keys(s.Spec.Selector)) {
+		prefix, word, found := strings.Cut(key, "/")
+		if !found {
+			kind = q.kindOfLabel(s.Namespace, prefix, s.Spec.Selector[key])
+		} else if word != "" {
+			kind = q.kindOfPrefix(key, strings.ToUpper(word[:1])+word[1:])
+		}
+		if kind.Kind != "" {
+			return kind, s.Spec.Selector[key]
+		}
+	}
+	return schema.GroupKind{}, ""
+}
+
+// kindOfLabel returns the type that a label without a prefix stands for, if an object has the name in its value. Examples
+// are the labels prometheus and alertmanager of the Prometheus operator.
+func (q *inquiry) kindOfLabel(namespace, label, name string) schema.GroupKind {
+	for _, k := range q.kindsNamed(label) {
+		if slices.ContainsFunc(q.listIn(namespace, k), func(o client.Object) bool { return o.GetName() == name }) {
+			return k
+		}
+	}
+	return schema.GroupKind{}
+}
+
+// kindOfPrefix returns the type with a name in the group to which the prefix of a label belongs.
+func (q *inquiry) kindOfPrefix(label, kind string) schema.GroupKind {
 	groups, err := q.served.ServerGroups()
 	if err != nil {
 		q.unread("the API groups", "", err)
-		return nil
+		return schema.GroupKind{}
 	}
-	for _, key := range slices.Sorted(maps.Keys(s.Spec.Selector)) {
-		_, kind, found := strings.Cut(key, "/")
-		if !found || kind == "" {
+	for _, g := range groups.Groups {
+		named := schema.GroupKind{Group: g.Name, Kind: kind}
+		if !isOfGroup(label, g.Name) {
 			continue
 		}
-		for _, g := range groups.Groups {
-			named := schema.GroupKind{Group: g.Name, Kind: strings.ToUpper(kind[:1]) + kind[1:]}
-			if !isOfGroup(key, g.Name) {
-				continue
-			}
-			if _, err := q.client.RESTMapper().RESTMapping(named); err == nil {
-				return &reference{named, s.Namespace, s.Spec.Selector[key], relation, true}
-			}
+		if _, err := q.client.RESTMapper().RESTMapping(named); err == nil {
+			return named
 		}
 	}
-	return nil
+	return schema.GroupKind{}
 }
 
 func typeAndName(owner string) string {

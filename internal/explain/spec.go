@@ -48,7 +48,9 @@ func refersIn(field string, value any, group string, beside []metav1.APIResource
 	}
 	namespace, _ := ref["namespace"].(string)
 	if kind, _ := ref["kind"].(string); kind != "" {
-		return newReference(schema.GroupKind{Group: groupIn(ref, kind, group), Kind: kind}, namespace, name, "")
+		r := newReference(schema.GroupKind{Group: groupIn(ref, kind, group), Kind: kind}, namespace, name, "")
+		r.mustExist = true
+		return r
 	}
 	if kind := kindOfField(field, beside); kind != "" {
 		return newReference(schema.GroupKind{Group: group, Kind: kind}, namespace, name, "")

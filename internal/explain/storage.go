@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bongsu-io/bongsu/pkg/diagnosis"
 )
@@ -59,7 +60,9 @@ func (q *inquiry) objectStore() []reference {
 		}
 		store, _, _ := unstructured.NestedString(contentOf(class), "parameters", "objectStoreName")
 		namespace, _, _ := unstructured.NestedString(contentOf(class), "parameters", "objectStoreNamespace")
-		all = append(all, newReference(schema.GroupKind{Group: cephKind.Group, Kind: "CephObjectStore"}, namespace, store, ", in which it is made,"))
+		r := newReference(schema.GroupKind{Group: cephKind.Group, Kind: "CephObjectStore"}, namespace, store, ", in which it is made,")
+		r.mustExist = true
+		all = append(all, r)
 	}
 	return all
 }
@@ -75,6 +78,13 @@ func (q *inquiry) cephBelow() []reference {
 		all = append(all, newReference(cephKind, q.namespace, o.GetName(), ", which keeps its data,"))
 	}
 	return all
+}
+
+// cephWorkloads returns the workloads of a cluster of Ceph that lack pods.
+func (q *inquiry) cephWorkloads() []reference {
+	return slices.DeleteFunc(q.failingWorkloads(", which is a part of it,", func(o client.Object, _ *corev1.PodSpec) bool {
+		return o.GetNamespace() == q.namespace && len(o.GetOwnerReferences()) > 0
+	}), func(r reference) bool { return r.namespace != q.namespace })
 }
 
 // cephCluster returns the clusters of Ceph that make the volumes of claims without one. A StorageClass names the

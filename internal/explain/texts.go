@@ -175,7 +175,7 @@ func (q *inquiry) plugin(m []string) []reference {
 	var all []reference
 	for _, o := range q.listIn("", serviceKind) {
 		if o.GetLabels()["cnpg.io/pluginName"] == m[1] {
-			all = append(all, reference{serviceKind, o.GetNamespace(), o.GetName(), ", which is the plugin,", true})
+			all = append(all, newReference(serviceKind, o.GetNamespace(), o.GetName(), ", which is the plugin,").needed())
 		}
 	}
 	return all

@@ -23,6 +23,25 @@ import (
 // istioGroup is the API group of Istio's routes: istio.io/docs/reference/config/networking.
 const istioGroup = "networking.istio.io"
 
+// runnerSet and its listener run jobs of GitHub: github.com/actions/actions-runner-controller.
+var (
+	runnerSet      = schema.GroupKind{Group: "actions.github.com", Kind: "AutoscalingRunnerSet"}
+	runnerListener = schema.GroupKind{Group: runnerSet.Group, Kind: "AutoscalingListener"}
+)
+
+// listeners returns what waits for jobs for a set of runners. It is in the namespace of its controller.
+func (q *inquiry) listeners() []reference {
+	var all []reference
+	for _, o := range q.listIn("", runnerListener) {
+		name, _, _ := unstructured.NestedString(contentOf(o), "spec", "autoscalingRunnerSetName")
+		namespace, _, _ := unstructured.NestedString(contentOf(o), "spec", "autoscalingRunnerSetNamespace")
+		if name == q.name && namespace == q.namespace {
+			all = append(all, newReference(runnerListener, o.GetNamespace(), o.GetName(), ", which waits for jobs,"))
+		}
+	}
+	return all
+}
+
 // Networks of pods besides that of the cluster: github.com/k8snetworkplumbingwg, multus-cni and whereabouts.
 var (
 	networkAttachment = schema.GroupKind{Group: "k8s.cni.cncf.io", Kind: "NetworkAttachmentDefinition"}
@@ -130,7 +149,7 @@ func (q *inquiry) istioRoute() []reference {
 		routes, _, _ := unstructured.NestedSlice(u.Object, "spec", protocol)
 		eachHost(routes, func(host string) {
 			if s := q.serviceAt(host); s != nil && len(all) < 2*maxReferences {
-				all = append(all, reference{serviceKind, s.Namespace, s.Name, ", to which it sends requests,", false})
+				all = append(all, newReference(serviceKind, s.Namespace, s.Name, ", to which it sends requests,"))
 			}
 		})
 	}
@@ -161,6 +180,12 @@ func (q *inquiry) gatewayPods() []reference {
 	}
 	all := q.failingWorkloads(", which serves it,", func(o client.Object, _ *corev1.PodSpec) bool {
 		return selects(&metav1.LabelSelector{MatchLabels: selector}, templateLabels(o))
+	})
+	eachField(u.Object["spec"], 0, func(field string, value any) { // usually, the pods are in its namespace
+		name, _ := value.(string)
+		if field == "credentialName" && name != "" && len(all) < maxReferences && q.lacksSecret(name) {
+			all = append(all, q.missingSecret(q.namespace, name)...)
+		}
 	})
 	for _, o := range q.listIn("", serviceKind) {
 		s, ok := o.(*corev1.Service)
@@ -228,10 +253,10 @@ func (q *inquiry) strimziCluster(u *unstructured.Unstructured) {
 	if kind.Kind == "KafkaConnector" {
 		of.Kind = "KafkaConnect"
 	}
-	if of.Kind == "KafkaConnect" && q.explanation.State != Running {
+	if q.explanation.State != Running || !hasStatus(u) {
 		q.next = append(q.next, newReference(of, u.GetNamespace(), name, ", which runs it,"))
 	}
-	if u.Object["status"] != nil {
+	if hasStatus(u) {
 		return
 	}
 	// A topic can be in another namespace than its cluster.
@@ -246,7 +271,7 @@ func (q *inquiry) strimziCluster(u *unstructured.Unstructured) {
 }
 
 // expiredText is how programs say that a certificate is out of date.
-var expiredText = regexp.MustCompile(`(?i)certificate (?:has )?expired|expired certificate|CERT_HAS_EXPIRED`)
+var expiredText = regexp.MustCompile(`(?i)current time \S+ is after|certificate (?:has )?expired|expired certificate|CERT_HAS_EXPIRED`)
 
 // reflects is the annotation of a copy that reflector writes: github.com/emberstack/kubernetes-reflector.
 const reflects = "reflector.v1.k8s.emberstack.com/reflects"
@@ -338,7 +363,7 @@ func (q *inquiry) wrongClock() []reference {
 }
 
 // countedText is how the diagnosis names a quota of the number of objects.
-var countedText = regexp.MustCompile(`\bcount/([a-z]+(?:\.[a-z0-9.-]+)?): requested`)
+var countedText = regexp.MustCompile(`\b(?:count/)?([a-z]+(?:\.[a-z0-9.-]+)?): requested`)
 
 // counted adds to the cause which object has created most of the objects that a quota counts. It leads nowhere.
 func (q *inquiry) counted() []reference {
@@ -354,7 +379,7 @@ func (q *inquiry) counted() []reference {
 	most := ""
 	all := q.listOf(kind.GroupKind())
 	for _, o := range all {
-		if owner := metav1.GetControllerOfNoCopy(o); owner != nil {
+		if owner := q.topOwner(o); owner != nil {
 			key := fmt.Sprintf("%s %q", owner.Kind, owner.Name)
 			if users[key]++; users[key] > users[most] || users[key] == users[most] && key < most {
 				most = key
@@ -366,6 +391,20 @@ func (q *inquiry) counted() []reference {
 		c.Message = shortLine(fmt.Sprintf("%s; %d of them belong to %s", c.Message, users[most], most))
 	}
 	return nil
+}
+
+// topOwner returns what controls an object, or the CronJob that controls its Job.
+func (q *inquiry) topOwner(o client.Object) *metav1.OwnerReference {
+	owner := metav1.GetControllerOfNoCopy(o)
+	if owner == nil || owner.Kind != jobKind.Kind {
+		return owner
+	}
+	for _, j := range q.listOf(jobKind) {
+		if above := metav1.GetControllerOfNoCopy(j); above != nil && j.GetUID() == owner.UID {
+			return above
+		}
+	}
+	return owner
 }
 
 // longhornVolume is the state of a volume of Longhorn, which has the name of the volume's handle: longhorn.io/docs.

@@ -8,6 +8,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -105,6 +106,8 @@ func (q *inquiry) explainNext(r reference) (found *Explanation, cycle bool) {
 	next.from = append(slices.Clone(q.walk.from), r.key())
 	found, err = q.explain(q.ctx, mapping, r.namespace, r.name, next)
 	switch {
+	case apierrors.IsNotFound(err) && r.mustExist:
+		return notFoundOf(r), false
 	case apierrors.IsNotFound(err):
 		return nil, false
 	case err != nil:
@@ -116,6 +119,16 @@ func (q *inquiry) explainNext(r reference) (found *Explanation, cycle bool) {
 		q.walk.fine[r.key()] = found
 	}
 	return found, false
+}
+
+// doesNotExist is what is wrong with an object that others need and that does not exist.
+const doesNotExist = "it does not exist"
+
+// notFoundOf explains an object that does not exist.
+func notFoundOf(r reference) *Explanation {
+	return &Explanation{Kind: r.kind.Kind, Namespace: r.namespace, Name: r.name, State: Failing, Summary: doesNotExist, passive: true, Cause: &Cause{
+		Reason: string(metav1.StatusReasonNotFound), Object: Object{r.kind.Kind, r.name}, Message: doesNotExist, Advice: "create it, or correct its name", Count: 1,
+	}}
 }
 
 // alsoUnread adds what could not be read on the way.
@@ -143,9 +156,12 @@ func (q *inquiry) inherit(r reference, found *Explanation) {
 		relation = "" // the root is further away
 	}
 	last := x.Chain[len(x.Chain)-1]
-	if own == root.alone || strings.Contains(own, root.alone) {
+	switch {
+	case own == root.alone || strings.Contains(own, root.alone):
 		root.Message = own
-	} else {
+	case root.alone == doesNotExist:
+		root.Message = shortLine(fmt.Sprintf("%s: %s %q%s does not exist", own, last.Kind, last.Name, relation))
+	default:
 		root.Message = shortLine(fmt.Sprintf("%s: %s %q%s has a problem: %s", own, last.Kind, last.Name, relation, root.alone))
 	}
 	if root.root == "" {

@@ -74,6 +74,11 @@ func (q *inquiry) webhooks(kind string, o client.Object, webhooksOf func() []adm
 	}
 	if name := o.GetAnnotations()[caAnnotation]; name != "" && len(q.walk.from) > 1 {
 		q.authority(kind, o, name)
+		if slices.ContainsFunc(webhooksOf(), func(w admissionWebhook) bool { return len(w.client.CABundle) == 0 }) {
+			q.next = append(q.next, q.failingWorkloads(", which writes the authorities of webhooks,", func(o client.Object, _ *corev1.PodSpec) bool {
+				return strings.Contains(o.GetName(), "cainjector")
+			})...)
+		}
 	}
 	all := webhooksOf()
 	q.set(kind, Running, "it has "+plural(len(all), "webhook"))

@@ -671,6 +671,10 @@ func (s *podView) volumeCause(reason string, e *Event) Cause {
 		what = "volume " + quote(m[1])
 	}
 	r.message = strings.Replace(r.message, `volume ""`, what, 1)
+	content := contentOf(s.pod, what)
+	if content.Name != "" {
+		r.message = strings.Replace(r.message, "its ConfigMap or Secret", content.Kind+" "+quote(line(content.Name, maxName)), 1)
+	}
 	used := usedByPods.FindStringSubmatch(e.Note)
 	if used != nil && s.blockedByOldPods(used[2]) {
 		r.advice, r.transient = endOldPodsFirst, false
@@ -682,8 +686,25 @@ func (s *podView) volumeCause(reason string, e *Event) Cause {
 		}
 	} else {
 		cause.Blames = missingIn(e.Note)
+		if strings.Contains(e.Note, "non-existent") && content.Name != "" { // its key
+			cause.Blames = append(cause.Blames, content)
+		}
 	}
 	return cause
+}
+
+// contentOf returns the Secret or ConfigMap in a volume, by the text that names the volume. It is empty if there is none, or several.
+func contentOf(p *corev1.Pod, volume string) Object {
+	for _, v := range p.Spec.Volumes {
+		switch {
+		case volume != "volume "+quote(v.Name):
+		case v.Secret != nil:
+			return Object{"Secret", v.Secret.SecretName}
+		case v.ConfigMap != nil:
+			return Object{"ConfigMap", v.ConfigMap.Name}
+		}
+	}
+	return Object{}
 }
 
 // maxBlamed limits the objects that a cause blames.

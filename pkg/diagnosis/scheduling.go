@@ -261,6 +261,36 @@ func unschedulableText(p *corev1.Pod, nodes string) (message, obstacles string) 
 	return "no node can take the pod", nodes
 }
 
+// requiredText says which labels the pod requires of a node, if that is an obstacle.
+func requiredText(p *corev1.Pod, obstacles string) string {
+	required := requiredLabels(p)
+	if required == "" || !notThisNode.MatchString(obstacles) || onlyNode(p) != "" {
+		return ""
+	}
+	return " (it requires " + required + ")"
+}
+
+// requiredLabels describes the labels of the nodes on which a pod can run, by its nodeSelector and nodeAffinity.
+func requiredLabels(p *corev1.Pod) string {
+	var all []string
+	for key, value := range p.Spec.NodeSelector {
+		all = append(all, key+"="+value)
+	}
+	slices.Sort(all)
+	if a := p.Spec.Affinity; a != nil && a.NodeAffinity != nil && a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution != nil {
+		var terms []string
+		for _, t := range a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms {
+			var parts []string
+			for _, e := range t.MatchExpressions {
+				parts = append(parts, strings.TrimSuffix(fmt.Sprintf("%s %s %s", e.Key, e.Operator, strings.Join(e.Values, ", ")), " "))
+			}
+			terms = append(terms, strings.Join(parts, " and "))
+		}
+		all = append(all, strings.Join(terms, " or "))
+	}
+	return line(strings.Join(all, " and "), maxQuoted)
+}
+
 // notYet matches the texts of schedulers about a pod that waits for something else than a node. Those of
 // YuniKorn begin with the task.
 var notYet = compile(`^(?:waiting for|Task) `)
@@ -291,7 +321,7 @@ func (s *podView) describeUnschedulable(text string, cause *Cause) {
 		return
 	}
 	if nodes != "" {
-		cause.Message += ": " + excerpt(nodes)
+		cause.Message += ": " + excerpt(nodes) + requiredText(s.pod, nodes)
 	}
 	note, exceeded := s.exceedsLargestNode(text)
 	cause.Transient = len(exceeded) == 0 && !neverOnFargate(nodes)
