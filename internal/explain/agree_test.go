@@ -12,9 +12,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// maxRequests limits the requests for the explanation of one object.
-const maxRequests = 40
-
 // scenes are clusters with problems that have their root in another object, or that look like one.
 func scenes() map[string]string {
 	all := map[string]string{
@@ -74,8 +71,8 @@ func TestTheOverviewSaysWhatThePageOfEachObjectSays(t *testing.T) {
 				t.Fatal(err)
 			}
 			sum := e.sent()
-			if sum > maxRequests {
-				t.Errorf("%s: %d requests for %s %s, want at most %d", name, sum, gvk.Kind, object.GetName(), maxRequests)
+			if sum > maxReads {
+				t.Errorf("%s: %d requests for %s %s, want at most %d", name, sum, gvk.Kind, object.GetName(), maxReads)
 			}
 			if c := x.Cause; c != nil && strings.Contains(strings.ToLower(c.Advice), "bongsu explain "+strings.ToLower(gvk.Kind)+"/"+object.GetName()) {
 				t.Errorf("%s: the advice names the command that printed it: %s", name, c.Advice)

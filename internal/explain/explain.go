@@ -8,6 +8,7 @@ package explain
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -162,7 +163,52 @@ func (e *Explainer) Explain(ctx context.Context, resource schema.GroupResource, 
 	if mapping.Scope.Name() == meta.RESTScopeNameRoot {
 		namespace = ""
 	}
-	return e.explain(ctx, mapping, namespace, name, newWalk(newReference(kind.GroupKind(), namespace, name, "")))
+	walk := newWalk(newReference(kind.GroupKind(), namespace, name, ""))
+	if e.logs == nil { // an overview reads each list once
+		return e.explain(ctx, mapping, namespace, name, walk)
+	}
+	return e.sending(maxReads).explain(ctx, mapping, namespace, name, walk)
+}
+
+// sending returns an Explainer that sends at most a number of requests.
+func (e *Explainer) sending(most int) *Explainer {
+	bounded := *e
+	c := &boundedClient{apiClient: e.client, left: most}
+	bounded.client, bounded.objects = c, c
+	return &bounded
+}
+
+// maxReads limits the requests for objects and lists that the explanation of one object sends.
+const maxReads = 40
+
+// boundedClient reads until no request is left. What it does not read is not checked.
+type boundedClient struct {
+	apiClient
+	left int
+}
+
+// Get fails if no request is left.
+func (c *boundedClient) Get(ctx context.Context, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+	if err := c.take(); err != nil {
+		return err
+	}
+	return c.apiClient.Get(ctx, key, o, opts...)
+}
+
+// List fails if no request is left.
+func (c *boundedClient) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
+	if err := c.take(); err != nil {
+		return err
+	}
+	return c.apiClient.List(ctx, list, opts...)
+}
+
+func (c *boundedClient) take() error {
+	if c.left == 0 {
+		return fmt.Errorf("an answer sends at most %d requests; explain the last object of the chain", maxReads)
+	}
+	c.left--
+	return nil
 }
 
 // kindOf returns the kind of a resource. Other API groups can have a resource of the same name.

@@ -125,8 +125,8 @@ func TestTheRootIsFoundSeveralReferencesAway(t *testing.T) {
 					t.Errorf("it says %s", r)
 				}
 			}
-			if n := e.sent(); n > maxRequests {
-				t.Errorf("%d requests, want at most %d: %v", n, maxRequests, e.requests)
+			if n := e.sent(); n > maxReads {
+				t.Errorf("%d requests, want at most %d: %v", n, maxReads, e.requests)
 			}
 			if t.Failed() {
 				t.Logf("the root: %s\n%s", s.Root, got)
