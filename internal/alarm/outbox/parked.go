@@ -27,7 +27,7 @@ type Parked struct {
 	// Since is when it was parked, in microseconds since 1970.
 	Since int64
 	// Receivers are the receivers that must get the occurrence if it matches, with the keys
-	// of their entries.
+	// of their entries. The key is empty if another leader has sent it.
 	Receivers map[string]string
 	// Data is opaque here.
 	Data []byte

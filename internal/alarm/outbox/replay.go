@@ -184,7 +184,7 @@ func (tx *tx) undoMessage(ctx context.Context, receiver string, entry uint64) er
 	return err
 }
 
-// dropParked removes the receivers to which another leader delivered from parked occurrences.
+// dropParked marks the receivers of parked occurrences to which another leader delivered. If all are, it removes the occurrence.
 func (tx *tx) dropParked(ctx context.Context, delivered offsets) error {
 	changed := map[int64]map[string]string{}
 	rows, err := tx.query(ctx, `SELECT id, receivers, position FROM parked`)
@@ -193,17 +193,19 @@ func (tx *tx) dropParked(ctx context.Context, delivered offsets) error {
 		var receivers map[string]string
 		var position uint64
 		err := rows.Scan(&id, jsonColumn{&receivers}, &position)
-		before := len(receivers)
-		maps.DeleteFunc(receivers, func(receiver, key string) bool { return delivered.cover("", receiver, key, position) })
-		if len(receivers) < before {
-			changed[id] = receivers
+		for receiver, key := range receivers {
+			if key != "" && delivered.cover("", receiver, key, position) {
+				receivers[receiver] = ""
+				changed[id] = receivers
+			}
 		}
 		return err
 	})
 	for id, receivers := range changed {
+		waits := slices.ContainsFunc(slices.Collect(maps.Values(receivers)), func(key string) bool { return key != "" })
 		switch {
 		case err != nil:
-		case len(receivers) == 0:
+		case !waits:
 			err = tx.deleteParked(ctx, id)
 		default:
 			_, err = tx.exec(ctx, `UPDATE parked SET receivers = ? WHERE id = ?`, jsonColumn{receivers}, id)

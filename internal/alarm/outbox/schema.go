@@ -4,7 +4,7 @@ import "github.com/bongsu-io/bongsu/internal/alarm/outbox/file"
 
 // firstVersion is the version of schema. Files of the versions before it were written before
 // the first release.
-const firstVersion = 28
+const firstVersion = 29
 
 // migrations contains the scripts that change a file of a former release: see [file.Schema].
 // Until the first release, edit schema and increase firstVersion. After it, never edit schema or
@@ -231,7 +231,7 @@ CREATE TABLE parked (
 	tenant    TEXT NOT NULL,
 	position  INTEGER NOT NULL,
 	since     INTEGER NOT NULL,
-	receivers TEXT NOT NULL, -- JSON: by receiver, the key of its entry
+	receivers TEXT NOT NULL, -- JSON: by receiver, the key of its entry, empty if it has it
 	bytes     INTEGER NOT NULL,
 	data      BLOB NOT NULL
 ) STRICT;
@@ -243,7 +243,7 @@ CREATE INDEX parked_by_tenant ON parked (tenant);
 CREATE VIEW waiting (receiver, stream, key, position) AS
 	SELECT receiver, stream, key, position FROM entry WHERE late = 1
 	UNION ALL SELECT receiver, stream, key, position FROM held
-	UNION ALL SELECT each.key, '', each.value, position FROM parked, json_each(receivers) each;
+	UNION ALL SELECT each.key, '', each.value, position FROM parked, json_each(receivers) each WHERE each.value <> '';
 
 -- A stream of changes: see Stream.
 CREATE TABLE stream (

@@ -14,7 +14,7 @@ import (
 
 // A file that was made with an edited script would lack the edit. Comments and spaces do not count.
 func TestTheTablesOfAVersionNeverChange(t *testing.T) {
-	known := []string{"28: 5aef691aa1e9"}
+	known := []string{"29: c693d1250495"}
 	ignored := regexp.MustCompile(`--[^\n]*|\s+`)
 	var got []string
 	for i, script := range append([]string{schema}, migrations...) {

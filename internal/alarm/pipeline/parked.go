@@ -365,23 +365,33 @@ func (p *Pipeline) concludeParked(ctx context.Context, r *retried) error {
 	return nil
 }
 
-// handled returns offsets that cover everything but the parked occurrences. A label can choose
-// other receivers than when an occurrence was parked.
+// handled returns offsets that cover everything but the parked occurrences.
 func (r *retried) handled() progress.Offsets {
 	waiting := progress.Waiting{}
 	for i := range r.rows {
 		for receiver, key := range r.rows[i].Receivers {
-			waiting.Add(receiver, key, r.rows[i].Position)
+			if key != "" {
+				waiting.Add(receiver, key, r.rows[i].Position)
+			}
 		}
 		for j := range r.evaluations[i] {
-			e := &r.evaluations[i][j]
-			if e.route == nil || e.replayed {
-				continue
-			}
-			for k := range e.recipients {
-				waiting.Add(e.recipients[k].ID, e.recipients[k].entryKey(e.alarm.UID, &r.occurrences[i]), r.rows[i].Position)
-			}
+			r.addChosen(waiting, i, &r.evaluations[i][j])
 		}
 	}
 	return progress.Offsets{Position: math.MaxUint64, Waiting: waiting}
+}
+
+// addChosen adds the receivers that a label chooses now. They can be others than when the occurrence was parked. It leaves
+// out those to which another leader has sent it.
+func (r *retried) addChosen(waiting progress.Waiting, i int, e *evaluation) {
+	if e.route == nil || e.replayed {
+		return
+	}
+	row := &r.rows[i]
+	for k := range e.recipients {
+		id := e.recipients[k].ID
+		if key, known := row.Receivers[id]; !known || key != "" {
+			waiting.Add(id, e.recipients[k].entryKey(e.alarm.UID, &r.occurrences[i]), row.Position)
+		}
+	}
 }
