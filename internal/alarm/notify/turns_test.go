@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -118,9 +119,9 @@ func TestARefusedBatchOfSeveralTenantsIsDividedOnce(t *testing.T) {
 // The prepared message is younger than others, which wait for their turn.
 func TestMessagesThatWaitForTheirTurnExpire(t *testing.T) {
 	inBubbleWith(t, notify.Options{MaxAge: time.Hour}, func(t *testing.T, store *outbox.Store, h *harness) {
-		accepts := false
+		var accepts atomic.Bool
 		n := &fake{answer: func(context.Context, int) error {
-			if accepts {
+			if accepts.Load() {
 				return nil
 			}
 			return failure(notify.Retry, "500")
@@ -130,7 +131,7 @@ func TestMessagesThatWaitForTheirTurnExpire(t *testing.T) {
 		commitOf(t, store, "a", 1, 2)
 		h.Configure(notify.Receiver{Key: ops, Notifier: n})
 		after(40 * time.Minute)
-		accepts = true
+		accepts.Store(true)
 		after(time.Minute)
 		if got := h.observer.droppedBy[notify.DropExpired]; got != 10 {
 			t.Errorf("%d messages expired, want 10", got)
