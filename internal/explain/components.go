@@ -35,6 +35,7 @@ var components = []component{
 	{regexp.MustCompile(`\bno node offers nvidia\.com/`), regexp.MustCompile(`nvidia.*driver`), workloads[2], ", which installs the driver,"},
 	{regexp.MustCompile(`before the CNI plugin of Istio was ready`), regexp.MustCompile(`^istio-cni`), workloads[2], ", which is the plugin,"},
 	{regexp.MustCompile(`\bno node offers nvidia\.com/`), regexp.MustCompile(`nvidia.*device-plugin`), workloads[2], ", which offers GPUs,"},
+	{regexp.MustCompile(`does not have the runtime "kata`), regexp.MustCompile(`kata-deploy`), workloads[2], ", which installs it,"},
 	{regexp.MustCompile(`\bno node offers amd\.com/`), regexp.MustCompile(`amd.*device-plugin`), workloads[2], ", which offers GPUs,"},
 	{providerInText, regexp.MustCompile(`csi.*provider|provider.*csi`), workloads[2], ", which is the provider,"},
 	{regexp.MustCompile(`\bno free device matches ResourceClaim|cannot allocate all claims`), regexp.MustCompile(`\bdra-|-kubelet-plugin$`), workloads[2], ", which offers devices,"},

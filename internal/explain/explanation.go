@@ -108,6 +108,9 @@ type Log struct {
 	// Previous is true if the lines are from before the container's last restart.
 	Previous bool     `json:"previous"`
 	Lines    []string `json:"lines"`
+
+	// whole are the lines before long ones were cut. References are looked for in these.
+	whole []string
 }
 
 // Deletion is why an object that is being deleted is still there.

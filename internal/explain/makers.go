@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -196,19 +195,13 @@ func (q *inquiry) missingInSpec(u *unstructured.Unstructured) {
 			return
 		}
 		read++
-		var secret metav1.PartialObjectMetadata
-		secret.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind(kindSecret))
-		err := q.objects.Get(q.ctx, client.ObjectKey{Namespace: namespace, Name: name}, &secret)
-		switch {
-		case apierrors.IsNotFound(err):
+		if q.lacksSecret(namespace, name) {
 			q.explanation.State = Waiting
 			q.workload.Known = append(q.workload.Known, diagnosis.Cause{
 				Reason: diagnosis.ReasonSecretNotFound, Object: diagnosis.Object{Kind: u.GetKind(), Name: u.GetName()},
 				Message: fmt.Sprintf("Secret %q, which its spec names, does not exist", name), Advice: "create the Secret, or correct its name",
 			})
 			q.next = append(q.next, q.missingSecret(namespace, name)...)
-		case err != nil:
-			q.unread("secrets", "get them", err)
 		}
 	})
 }

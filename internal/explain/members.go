@@ -70,7 +70,7 @@ func (q *inquiry) applied() []reference {
 		fields, _ := resource.(map[string]any)
 		health, found, _ := unstructured.NestedString(fields, "health", "status")
 		unknown := !found && fields["group"] == application.Group // an ApplicationSet, or an Application
-		if unknown || health == "Degraded" || health == "Progressing" || health == "Missing" {
+		if unknown || health == "Degraded" || health == "Progressing" || health == "Missing" || health == "Unknown" {
 			all = appendApplied(all, fields)
 		}
 	}

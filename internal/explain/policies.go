@@ -114,7 +114,7 @@ func (q *inquiry) deniedByIstio([]string) []reference {
 	if p == nil || c == nil {
 		return nil
 	}
-	for _, line := range q.explanation.Log.Lines {
+	for _, line := range q.explanation.Log.whole {
 		if !strings.Contains(line, "RBAC: access denied") {
 			continue
 		}

@@ -29,7 +29,7 @@ func (q *inquiry) denied() []reference {
 	}
 	m := denial.FindStringSubmatch(q.allText())
 	if m == nil && x.Log != nil {
-		m = denial.FindStringSubmatch(lastError(x.Log.Lines))
+		m = denial.FindStringSubmatch(lastError(x.Log.whole))
 	}
 	if m == nil {
 		return nil

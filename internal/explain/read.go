@@ -314,7 +314,10 @@ func (q *inquiry) tail(p *corev1.Pod, c *Cause) *Log {
 	if err != nil {
 		q.unread(what, "", err)
 	}
-	log.Lines = linesOf(string(text))
+	log.whole = linesOf(string(text))
+	for _, line := range log.whole {
+		log.Lines = append(log.Lines, cutLine(line))
+	}
 	return log
 }
 
@@ -351,11 +354,14 @@ func linesOf(text string) []string {
 		}
 		lines = append(lines, strings.Split(line, "\n")...)
 	}
-	lines = lines[max(0, len(lines)-maxLines):]
-	for i, line := range lines {
-		if runes := []rune(line); len(runes) > maxLine {
-			lines[i] = string(runes[:maxLine-maxEnd]) + "…" + string(runes[len(runes)-maxEnd:])
-		}
+	return lines[max(0, len(lines)-maxLines):]
+}
+
+// cutLine leaves out the middle of a long line.
+func cutLine(line string) string {
+	runes := []rune(line)
+	if len(runes) <= maxLine {
+		return line
 	}
-	return lines
+	return string(runes[:maxLine-maxEnd]) + "…" + string(runes[len(runes)-maxEnd:])
 }

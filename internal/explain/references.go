@@ -196,7 +196,7 @@ func (q *inquiry) namedWithType() []reference {
 
 // nameAfterKind matches a name after its type, and its namespace if there is one. After a space alone, a name without a namespace
 // must contain a dash.
-var nameAfterKind = regexp.MustCompile(`^(?:\(s\))?(?:: |/|:? ?["'\x60[])(?:([a-z][a-z0-9-]*)/)?([a-z0-9][a-z0-9.-]*)|^ ([a-z][a-z0-9-]*)/([a-z0-9][a-z0-9.-]*)|^ ([a-z0-9]+-[a-z0-9.-]+)`)
+var nameAfterKind = regexp.MustCompile(`^(?:\(s\)|s)?(?:: |/|:? ?["'\x60[])(?:([a-z][a-z0-9-]*)/)?([a-z0-9][a-z0-9.-]*)|^ ([a-z][a-z0-9-]*)/([a-z0-9][a-z0-9.-]*)|^ ([a-z0-9]+-[a-z0-9.-]+)`)
 
 // mentionsKind reports whether a text is about the object of a field that is named after its type. An example is
 // "referenced ImageRepository has not been scanned yet".

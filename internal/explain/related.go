@@ -164,7 +164,7 @@ var noSpace = regexp.MustCompile(`(?i)no space left on device|\bENOSPC\b|disk is
 // full returns the claims of the pod whose log says that a volume is full. One of them may not get the size
 // that it requests.
 func (q *inquiry) full() []reference {
-	if q.explanation.Log == nil || !slices.ContainsFunc(q.explanation.Log.Lines, noSpace.MatchString) {
+	if q.explanation.Log == nil || !slices.ContainsFunc(q.explanation.Log.whole, noSpace.MatchString) {
 		return nil
 	}
 	p := q.loggedPod()

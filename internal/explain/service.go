@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -84,7 +85,7 @@ type endpoints struct {
 func (q *inquiry) endpointsOf(s *corev1.Service) endpoints {
 	switch {
 	case s.Spec.Type == corev1.ServiceTypeExternalName:
-		return endpoints{state: Running, summary: "it is an alias of " + s.Spec.ExternalName}
+		return q.aliased(s)
 	case s.Namespace == metav1.NamespaceDefault && s.Name == "kubernetes":
 		return endpoints{state: Running, summary: "the API server manages its endpoints"} // or an administrator does
 	case len(s.Spec.Selector) == 0 && s.Spec.ClusterIP == corev1.ClusterIPNone && len(s.Spec.Ports) == 0:
@@ -115,6 +116,24 @@ func (q *inquiry) endpointsOf(s *corev1.Service) endpoints {
 	e := endpoints{state: Running, summary: summary, cause: missingPort(s, ready)}
 	if e.cause == nil {
 		e.slow = slices.DeleteFunc(alive, podIsReady)
+	}
+	return e
+}
+
+// aliased explains a Service that is another name for a host, which can be a Service that does not exist.
+func (q *inquiry) aliased(s *corev1.Service) endpoints {
+	e := endpoints{state: Running, summary: "it is an alias of " + s.Spec.ExternalName}
+	m := serviceHost.FindStringSubmatch(s.Spec.ExternalName)
+	if m == nil || m[1] == "" {
+		return e
+	}
+	err := q.objects.Get(q.ctx, client.ObjectKey{Namespace: m[2], Name: m[1]}, &corev1.Service{})
+	switch {
+	case apierrors.IsNotFound(err):
+		e.state = Waiting
+		e.cause = noEndpoints(s, fmt.Sprintf("it is an alias of %s, and namespace %q has no Service %q", s.Spec.ExternalName, m[2], m[1]), "correct spec.externalName")
+	case err != nil:
+		q.unread("services", "get them", err)
 	}
 	return e
 }

@@ -49,7 +49,7 @@ func refersIn(field string, value any, group string, beside []metav1.APIResource
 	namespace, _ := ref["namespace"].(string)
 	if kind, _ := ref["kind"].(string); kind != "" {
 		r := newReference(schema.GroupKind{Group: groupIn(ref, kind, group), Kind: kind}, namespace, name, "")
-		r.mustExist = true
+		r.mustExist = surelyUsed.MatchString(field) && hasGroup(ref) && ref["optional"] != true
 		return r
 	}
 	if kind := kindOfField(field, beside); kind != "" {
@@ -58,8 +58,16 @@ func refersIn(field string, value any, group string, beside []metav1.APIResource
 	return reference{}
 }
 
+// surelyUsed matches fields whose object must exist. Others can describe what a controller will create.
+var surelyUsed = regexp.MustCompile(`(?:Ref|Refs|Reference|^parameters)$`)
+
+// hasGroup reports whether a reference says to which API group its type belongs.
+func hasGroup(ref map[string]any) bool {
+	return ref["group"] != nil || ref["apiGroup"] != nil || ref["apiVersion"] != nil
+}
+
 // endOfField is what the names of fields add to the name of a type.
-var endOfField = regexp.MustCompile(`(?:CRName|Name|Ref|Refs|s)$`)
+var endOfField = regexp.MustCompile(`(?:CRName|Name|Ref|Refs|Reference|s)$`)
 
 // kindOfField returns the type that the name of a field stands for, or "".
 func kindOfField(field string, kinds []metav1.APIResource) string {

@@ -1,11 +1,13 @@
 package explain
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -94,5 +96,35 @@ func TestAStatusOfAnyNameCanSayThatSomethingFailed(t *testing.T) {
 		if _, got := badStatus(&unstructured.Unstructured{Object: map[string]any{"status": c.status}}, false); got != c.want {
 			t.Errorf("%v: %q, want %q", c.status, got, c.want)
 		}
+	}
+}
+
+// An object of the cluster does not say in which namespace it looks. A policy names what it will create, and some references
+// are optional.
+func TestOnlyAReferenceThatMustExistIsMissing(t *testing.T) {
+	const other = "\n---\napiVersion: example.com/v1\nkind: Part\nmetadata: {name: elsewhere, namespace: platform, uid: u2}\n"
+	for name, c := range map[string]struct {
+		kind, namespace, spec string
+		missing               bool
+	}{
+		"with its namespace":            {"Widget", "shop", "partRef: {apiVersion: example.com/v1, kind: Part, name: gone}", true},
+		"parameters":                    {"Widget", "shop", "parameters: {apiGroup: example.com, kind: Part, name: gone}", true},
+		"of the cluster, no namespace":  {"ClusterWidget", "", "partRef: {apiVersion: example.com/v1, kind: Part, name: elsewhere}", false},
+		"optional":                      {"Widget", "shop", "partRef: {apiVersion: example.com/v1, kind: Part, name: gone, optional: true}", false},
+		"what it creates":               {"Widget", "shop", "generate: {apiVersion: example.com/v1, kind: Part, name: gone}", false},
+		"without the group of the type": {"Widget", "shop", "partRef: {kind: Part, name: gone}", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			object := "apiVersion: example.com/v1\nkind: " + c.kind + "\nmetadata: {name: w, uid: u1, namespace: \"" + c.namespace + "\"}\nspec:\n  " + c.spec +
+				"\nstatus: {conditions: [{type: Ready, status: \"False\", reason: NotReady, message: its part is not ready}]}\n"
+			e := fakeCluster(t, object+other)
+			x, err := e.Explain(t.Context(), schema.GroupResource{Group: "example.com", Resource: strings.ToLower(c.kind) + "s"}, c.namespace, "w")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := x.Cause != nil && strings.Contains(x.Cause.Message, "does not exist"); got != c.missing {
+				t.Errorf("missing: %t, want %t: %s", got, c.missing, x.Cause.Message)
+			}
+		})
 	}
 }

@@ -82,9 +82,9 @@ func (q *inquiry) cephBelow() []reference {
 
 // cephWorkloads returns the workloads of a cluster of Ceph that lack pods.
 func (q *inquiry) cephWorkloads() []reference {
-	return slices.DeleteFunc(q.failingWorkloads(", which is a part of it,", func(o client.Object, _ *corev1.PodSpec) bool {
+	return q.failingWorkloads(", which is a part of it,", func(o client.Object, _ *corev1.PodSpec) bool {
 		return o.GetNamespace() == q.namespace && len(o.GetOwnerReferences()) > 0
-	}), func(r reference) bool { return r.namespace != q.namespace })
+	})
 }
 
 // cephCluster returns the clusters of Ceph that make the volumes of claims without one. A StorageClass names the

@@ -49,13 +49,13 @@ var ofMessages = []textLead{
 	// the diagnosis of an Event of a kubelet
 	{regexp.MustCompile(`the node cannot read the Secret "([a-z0-9.-]+)" in imagePullSecrets`), (*inquiry).pullSecret},
 	// the diagnosis of an init container that waits for another workload
-	{regexp.MustCompile(`init container "(?:wait-for|check)-([a-z0-9.-]+)"|container "wait-for-([a-z0-9.-]+)"`), func(q *inquiry, m []string) []reference {
-		return []reference{newReference(jobKind, q.namespace, m[1]+m[2], ", for which it waits,")}
-	}},
+	{regexp.MustCompile(`container "wait-for-([a-z0-9.-]+)"`), (*inquiry).awaitedJob},
 }
 
 // ofLogs are leads in the lines of a log.
 var ofLogs = []textLead{
+	// scripts of init containers
+	{regexp.MustCompile(`(?i)\bwaiting for (?:the )?job[ /"']+([a-z0-9](?:[a-z0-9-]*[a-z0-9])?)`), (*inquiry).awaitedJob},
 	// kubectl/pkg/drain
 	{regexp.MustCompile(`error when evicting pods/"([a-z0-9.-]+)" -n "([a-z0-9-]+)".*disruption budget`), (*inquiry).budgetsOf},
 	// a kubelet without a certificate for its server
@@ -76,7 +76,7 @@ var ofLogs = []textLead{
 func (q *inquiry) textual() []reference {
 	all := leadsIn(q, ofMessages, q.allText())
 	if q.explanation.Log != nil {
-		for _, line := range q.explanation.Log.Lines {
+		for _, line := range q.explanation.Log.whole {
 			all = append(all, leadsIn(q, ofLogs, line)...)
 		}
 	}
@@ -102,7 +102,7 @@ func leadsIn(q *inquiry, leads []textLead, text string) (all []reference) {
 // only that it cannot read it.
 func (q *inquiry) pullSecret(m []string) []reference {
 	c := q.explanation.Cause
-	if c == nil || !q.lacksSecret(m[1]) {
+	if c == nil || q.logs == nil || !q.lacksSecret(q.namespace, m[1]) { // an overview reads no Secrets of pods
 		return nil
 	}
 	c.Message = shortLine(c.Message + "; the Secret does not exist")
@@ -110,14 +110,11 @@ func (q *inquiry) pullSecret(m []string) []reference {
 	return q.missingSecret(q.namespace, m[1])
 }
 
-// lacksSecret reports whether a Secret does not exist. An overview reads no Secrets.
-func (q *inquiry) lacksSecret(name string) bool {
-	if q.logs == nil {
-		return false
-	}
+// lacksSecret reports whether a Secret does not exist.
+func (q *inquiry) lacksSecret(namespace, name string) bool {
 	secret := metav1.PartialObjectMetadata{}
 	secret.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind(kindSecret))
-	err := q.objects.Get(q.ctx, client.ObjectKey{Namespace: q.namespace, Name: name}, &secret)
+	err := q.objects.Get(q.ctx, client.ObjectKey{Namespace: namespace, Name: name}, &secret)
 	if err != nil && !apierrors.IsNotFound(err) {
 		q.unread("secrets", "get them", err)
 	}
@@ -127,7 +124,7 @@ func (q *inquiry) lacksSecret(name string) bool {
 // accountSecrets adds to the cause which Secret for images does not exist, of those of the ServiceAccount in the spec.
 func (q *inquiry) accountSecrets([]string) []reference {
 	u, ok := q.object.(*unstructured.Unstructured)
-	if !ok || q.explanation.Cause == nil {
+	if !ok || q.explanation.Cause == nil || q.logs == nil {
 		return nil
 	}
 	name, _, _ := unstructured.NestedString(u.Object, "spec", "serviceAccountName")
@@ -141,7 +138,7 @@ func (q *inquiry) accountSecrets([]string) []reference {
 	}
 	var all []reference
 	for _, s := range account.ImagePullSecrets[:min(len(account.ImagePullSecrets), maxReferences)] {
-		if q.lacksSecret(s.Name) {
+		if q.lacksSecret(q.namespace, s.Name) {
 			c := q.explanation.Cause
 			c.Message = shortLine(fmt.Sprintf("%s; Secret %q in imagePullSecrets of ServiceAccount %q does not exist", c.Message, s.Name, account.Name))
 			c.Advice = "create the Secret, or correct its name in the ServiceAccount"
@@ -165,6 +162,17 @@ func (q *inquiry) usedSecrets([]string) []reference {
 		for _, r := range q.makersOf(kindSecret, q.namespace, o.Name) {
 			r.relation = fmt.Sprintf(", which writes Secret %q,", o.Name)
 			all = append(all, r)
+		}
+	}
+	return all
+}
+
+// awaitedJob returns the Jobs of a name, or whose name ends with it.
+func (q *inquiry) awaitedJob(m []string) []reference {
+	var all []reference
+	for _, o := range q.listOf(jobKind) {
+		if o.GetName() == m[1] || strings.HasSuffix(o.GetName(), "-"+m[1]) {
+			all = append(all, newReference(jobKind, q.namespace, o.GetName(), ", for which it waits,"))
 		}
 	}
 	return all

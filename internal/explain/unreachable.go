@@ -21,7 +21,7 @@ import (
 // those of Go, Java, Node.js, Python, glibc, musl and libpq.
 var (
 	noConnection = regexp.MustCompile(`(?i)connection (?:refused|reset)|ECONNREFUSED|ECONNRESET|ETIMEDOUT|ENOTFOUND|EAI_AGAIN|no such host|(?:name|service) (?:or service )?not known|` +
-		`name resolution|name does not resolve|could not translate host|UnknownHost|no route to host|unreachable|timed? ?out|deadline exceeded|can(?:no|')t connect|(?:could not|cannot|failed to|unable to) (?:connect|resolve|reach)|waiting for|no response`)
+		`name resolution|name does not resolve|could not translate host|UnknownHost|no route to host|unreachable|timed? ?out|deadline exceeded|can(?:no|')t connect|(?:could not|cannot|failed to|unable to) (?:connect|resolve|reach)|failed to obtain|waiting for|no response`)
 	noName     = regexp.MustCompile(`(?i)name resolution|EAI_AGAIN|lookup .*i/o timeout|could not translate host|could not resolve`)
 	givesUp    = regexp.MustCompile(`(?i)\b(?:exiting|giving up|shutting down|aborting|will exit|quitting)\b`)
 	noAnswer   = regexp.MustCompile(`(?i)timed? ?out|ETIMEDOUT|deadline exceeded`)
@@ -37,13 +37,13 @@ func (q *inquiry) unreachable() []reference {
 		return nil
 	}
 	var all []reference
-	for _, line := range connectionErrors(x.Log.Lines) {
+	for _, line := range connectionErrors(x.Log.whole) {
 		services := q.servicesIn(line)
 		if noName.MatchString(line) && q.withoutDNS() || noAnswer.MatchString(line) && slices.ContainsFunc(services, q.forbidden) {
 			return nil
 		}
 		for _, s := range services {
-			r := newReference(serviceKind, s.Namespace, s.Name, ", which it cannot reach by its log,")
+			r := newReference(serviceKind, s.Namespace, s.Name, ", which it cannot reach by its log,").needed()
 			if !slices.Contains(all, r) {
 				all = append(all, r)
 			}

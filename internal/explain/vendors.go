@@ -76,7 +76,7 @@ func (q *inquiry) addressRange([]string) []reference {
 func (q *inquiry) givenAway(addresses string) string {
 	for _, pool := range q.listIn("", addressPool) {
 		if r, _, _ := unstructured.NestedString(contentOf(pool), "spec", "range"); r == addresses || strings.HasPrefix(addresses, addressOf(pool)) {
-			return fmt.Sprintf(", of which IPPool %q of whereabouts has given away %s", pool.GetName(), q.allocations(pool))
+			return fmt.Sprintf(", of which IPPool %q of whereabouts has allocated %s", pool.GetName(), q.allocations(pool))
 		}
 	}
 	return ""
@@ -183,7 +183,7 @@ func (q *inquiry) gatewayPods() []reference {
 	})
 	eachField(u.Object["spec"], 0, func(field string, value any) { // usually, the pods are in its namespace
 		name, _ := value.(string)
-		if field == "credentialName" && name != "" && len(all) < maxReferences && q.lacksSecret(name) {
+		if field == "credentialName" && name != "" && len(all) < maxReferences && q.logs != nil && q.lacksSecret(q.namespace, name) {
 			all = append(all, q.missingSecret(q.namespace, name)...)
 		}
 	})
@@ -228,14 +228,8 @@ func (q *inquiry) remoteSecrets() []reference {
 	for _, item := range items[:min(len(items), maxReferences)] {
 		fields, _ := item.(map[string]any)
 		name, _, _ := unstructured.NestedString(fields, "remoteRef", "key")
-		secret := metav1.PartialObjectMetadata{}
-		secret.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind(kindSecret))
-		err := q.objects.Get(q.ctx, client.ObjectKey{Namespace: namespace, Name: name}, &secret)
-		switch {
-		case apierrors.IsNotFound(err):
+		if q.lacksSecret(namespace, name) {
 			all = append(all, q.missingSecret(namespace, name)...)
-		case err != nil:
-			q.unread("secrets", "get them", err)
 		}
 	}
 	return all
@@ -282,7 +276,7 @@ func (q *inquiry) expired() []reference {
 	if q.explanation.Log == nil {
 		return nil
 	}
-	line := lastError(q.explanation.Log.Lines)
+	line := lastError(q.explanation.Log.whole)
 	p := q.loggedPod()
 	if p == nil || !expiredText.MatchString(line) {
 		return nil
@@ -340,7 +334,7 @@ var skewed = regexp.MustCompile(`(?i)RequestTimeTooSkewed|clock skew|difference 
 
 // wrongClock returns the node of the pod whose log says that clocks differ, if the node has this problem.
 func (q *inquiry) wrongClock() []reference {
-	if q.explanation.Log == nil || !skewed.MatchString(lastError(q.explanation.Log.Lines)) {
+	if q.explanation.Log == nil || !skewed.MatchString(lastError(q.explanation.Log.whole)) {
 		return nil
 	}
 	p := q.loggedPod()

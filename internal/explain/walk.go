@@ -106,7 +106,7 @@ func (q *inquiry) explainNext(r reference) (found *Explanation, cycle bool) {
 	next.from = append(slices.Clone(q.walk.from), r.key())
 	found, err = q.explain(q.ctx, mapping, r.namespace, r.name, next)
 	switch {
-	case apierrors.IsNotFound(err) && r.mustExist:
+	case apierrors.IsNotFound(err) && r.mustExist && (r.namespace != "" || mapping.Scope.Name() == meta.RESTScopeNameRoot):
 		return notFoundOf(r), false
 	case apierrors.IsNotFound(err):
 		return nil, false

@@ -103,8 +103,9 @@ func (q *inquiry) webhooks(kind string, o client.Object, webhooksOf func() []adm
 // authority leads to the Certificate whose authority a configuration contains, or adds a cause if it does not exist.
 func (q *inquiry) authority(kind string, o client.Object, annotation string) {
 	namespace, name, _ := strings.Cut(annotation, "/")
-	exists := slices.ContainsFunc(q.listIn(namespace, certificate), func(c client.Object) bool { return c.GetName() == name })
-	if exists || !q.couldRead(namespace, certificate) {
+	all := q.listIn(namespace, certificate)
+	exists := slices.ContainsFunc(all, func(c client.Object) bool { return c.GetName() == name })
+	if exists || !q.couldRead(namespace, certificate) || len(all) >= pageSize*maxPages {
 		q.next = append(q.next, newReference(certificate, namespace, name, ", whose authority it contains,"))
 		return
 	}
