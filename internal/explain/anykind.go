@@ -220,7 +220,7 @@ func (q *inquiry) byStatus(kind schema.GroupVersionKind, u *unstructured.Unstruc
 	case kueueWorkload:
 		q.kueueWorkload(u)
 		return
-	case localQueue, clusterQueue:
+	case localQueue, clusterQueue, admissionCheck:
 		q.kueueQueue(u)
 		return
 	}
@@ -304,6 +304,9 @@ func conditionCause(object diagnosis.Object, bad, conditions []metav1.Condition)
 		if c.Type != v1alpha1.ConditionReady {
 			rank++
 		}
+		if c.Type == conditionProgrammed { // it sums up the others of a listener
+			rank++
+		}
 		return rank
 	}
 	main := slices.MinFunc(bad, func(a, b metav1.Condition) int { return cmp.Compare(rank(a), rank(b)) })
@@ -334,6 +337,9 @@ func moreOf(u *unstructured.Unstructured, bad []metav1.Condition) string {
 	}
 	return strings.TrimSuffix("; its phase is "+phase+": "+statusText(u, "phaseReason"), ": ")
 }
+
+// conditionProgrammed is a condition of gateway-api/apis/v1.
+const conditionProgrammed = "Programmed"
 
 func hasMessage(c metav1.Condition) bool { return c.Message != "" }
 

@@ -6,15 +6,16 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// appliersOf returns the Kustomizations and Applications that say that they cannot apply a Secret or ConfigMap of this
-// name, or what makes it. See argoproj.io/v1alpha1, ResourceResult.
-func (q *inquiry) appliersOf(namespace, name string) []reference {
+// appliersOf returns the Kustomizations and Applications that fail and should apply an object that does not exist, or what
+// makes it. See argoproj.io/v1alpha1, ResourceResult.
+func (q *inquiry) appliersOf(kind, namespace, name string) []reference {
 	var all []reference
 	for _, o := range q.listIn("", kustomization) {
-		if failsWith(o, namespace, name) || cannotDecrypt(o, namespace) {
+		if failsWith(o, namespace, name) || cannotDecrypt(o, namespace) || lists(o, reference{kind: schema.GroupKind{Kind: kind}, namespace: namespace, name: name}) {
 			all = append(all, newReference(kustomization, o.GetNamespace(), o.GetName(), ", which applies it,"))
 		}
 	}
@@ -35,6 +36,16 @@ func failsWith(o client.Object, namespace, name string) bool {
 		}
 		return mentions(c.Message, kindSecret+"/"+namespace+"/"+name) || mentions(c.Message, kindConfigMap+"/"+namespace+"/"+name) ||
 			c.Reason == "BuildFailed" && (mentions(c.Message, namespace+"/"+name) || strings.Contains(c.Message, "'"+name+"'"))
+	})
+}
+
+// lists reports whether a Kustomization fails and has an object in its inventory.
+func lists(o client.Object, r reference) bool {
+	u := &unstructured.Unstructured{Object: contentOf(o)}
+	entries, _, _ := unstructured.NestedSlice(u.Object, "status", "inventory", "entries")
+	return slices.ContainsFunc(conditionsOf(u), isBad) && slices.ContainsFunc(entries, func(entry any) bool {
+		listed, ok := fromInventory(entry)
+		return ok && listed.key() == r.key()
 	})
 }
 

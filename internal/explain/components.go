@@ -9,7 +9,9 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -108,6 +110,9 @@ const provisionerAnnotation = "volume.kubernetes.io/storage-provisioner"
 
 var driverInText = regexp.MustCompile(`\bstorage driver ([a-z0-9][a-z0-9.-]*[a-z0-9]) does not run`)
 
+// providerOfVolume is how the diagnosis names the driver that should create a volume.
+var providerOfVolume = regexp.MustCompile(`a volume that driver ([a-z0-9][a-z0-9.-]*[a-z0-9]) should create`)
+
 // waitsForVolume are the reasons of a problem that can lie in a storage driver.
 var waitsForVolume = []string{
 	diagnosis.ReasonClaimPending, diagnosis.ReasonProvisioningFailed, diagnosis.ReasonFailedScheduling, diagnosis.ReasonFailedAttachVolume, diagnosis.ReasonFailedMount,
@@ -124,8 +129,10 @@ func (q *inquiry) driverNames() []string {
 			names = append(names, driver)
 		}
 	}
-	if m := driverInText.FindStringSubmatch(q.problemText()); m != nil {
-		names = append(names, m[1])
+	for _, text := range []*regexp.Regexp{driverInText, providerOfVolume} {
+		if m := text.FindStringSubmatch(q.problemText()); m != nil && !slices.Contains(names, m[1]) {
+			names = append(names, m[1])
+		}
 	}
 	return names[:min(len(names), maxReferences)]
 }
@@ -164,8 +171,9 @@ func isDriver(workload, driver string) bool {
 	return strings.Contains(workload, what) && strings.Contains(workload, "csi")
 }
 
-// withoutDriver adds to the cause that the DaemonSet of a storage driver does not tolerate a taint of the pod's node. It
-// reports whether it did. The same holds for a provider of Secrets. Otherwise, it adds the name of the node.
+// withoutDriver adds to the cause why the DaemonSet of a storage driver has no pod on the node: a taint, or
+// its nodeSelector. It reports whether it did. The same holds for a provider of Secrets. Otherwise, it adds
+// the name of the node.
 func (q *inquiry) withoutDriver() bool {
 	is := q.agentInText()
 	if is == nil || q.blaming == nil || q.explanation.Cause == nil {
@@ -185,12 +193,21 @@ func (q *inquiry) withoutDriver() bool {
 		if spec == nil || !is(o, spec) {
 			continue
 		}
-		if t := untolerated(spec, node); t != nil {
-			c := q.explanation.Cause
-			c.Message = shortLine(fmt.Sprintf("%s: DaemonSet %q of namespace %q, which runs it, does not tolerate the taint %s of node %q", c.Message, o.GetName(), o.GetNamespace(), t.ToString(), node.Name))
-			c.Advice, c.Passing = "ask the cluster's administrator to add the toleration to the DaemonSet", false
-			return true
+		c := q.explanation.Cause
+		var why string
+		switch t := untolerated(spec, node); {
+		case !labels.SelectorFromSet(spec.NodeSelector).Matches(labels.Set(node.Labels)):
+			why = "selects nodes with the labels " + labels.Set(spec.NodeSelector).String() + ", which are not on"
+			c.Advice = "ask the cluster's administrator to add the labels to the node, or to correct nodeSelector of the DaemonSet"
+		case t != nil:
+			why = fmt.Sprintf("does not tolerate the taint %s of", t.ToString())
+			c.Advice = "ask the cluster's administrator to add the toleration to the DaemonSet"
+		default:
+			continue
 		}
+		c.Message = shortLine(fmt.Sprintf("%s: DaemonSet %q of namespace %q, which runs it, %s node %q", c.Message, o.GetName(), o.GetNamespace(), why, node.Name))
+		c.Passing = false
+		return true
 	}
 	if q.within == nil && !strings.Contains(q.explanation.Cause.Message, node.Name) {
 		c := q.explanation.Cause
@@ -286,11 +303,26 @@ func (q *inquiry) ingressAddress(i *networkingv1.Ingress, classes []networkingv1
 	var all []reference
 	for _, o := range q.listIn("", serviceKind) {
 		s, ok := o.(*corev1.Service)
-		if ok && s.Spec.Type == corev1.ServiceTypeLoadBalancer && len(s.Status.LoadBalancer.Ingress) == 0 && isControllerOf(class, s.Name) && len(all) < maxReferences {
+		if !ok || s.Spec.Type != corev1.ServiceTypeLoadBalancer || len(s.Status.LoadBalancer.Ingress) > 0 || len(all) >= maxReferences {
+			continue
+		}
+		if isControllerOf(class, s.Name) || q.selectsController(s, class) {
 			all = append(all, newReference(serviceKind, s.Namespace, s.Name, ", which serves class "+class.Name+","))
 		}
 	}
 	return all
+}
+
+// selectsController reports whether a Service selects the pods of a workload that has the name of a class's controller in its
+// template.
+func (q *inquiry) selectsController(s *corev1.Service, class *networkingv1.IngressClass) bool {
+	return len(s.Spec.Selector) > 0 && slices.ContainsFunc(workloads[:3], func(kind schema.GroupKind) bool {
+		return slices.ContainsFunc(q.listIn("", kind), func(o client.Object) bool {
+			spec, _ := podsOf(o)
+			return o.GetNamespace() == s.Namespace && spec != nil && contains(spec, class.Spec.Controller) &&
+				selects(&metav1.LabelSelector{MatchLabels: s.Spec.Selector}, templateLabels(o))
+		})
+	})
 }
 
 // nodePool is how Karpenter adds nodes: karpenter.sh/docs/concepts/nodepools.
@@ -315,7 +347,7 @@ func (q *inquiry) cordoned() []reference {
 // Karpenter that could add nodes.
 func (q *inquiry) nodes() []reference {
 	if q.blaming == nil || q.blaming.Reason != diagnosis.ReasonFailedScheduling {
-		return nil
+		return q.nodeBelow()
 	}
 	var all []reference
 	for _, o := range q.listIn("", nodePoolKind) {
@@ -349,13 +381,28 @@ func mayServe(pool client.Object, p *corev1.Pod) bool {
 	if !ok {
 		return false
 	}
-	labels, _, _ := unstructured.NestedStringMap(u.Object, "spec", "template", "metadata", "labels")
+	nodeLabels, _, _ := unstructured.NestedStringMap(u.Object, "spec", "template", "metadata", "labels")
 	requirements, _, _ := unstructured.NestedSlice(u.Object, "spec", "template", "spec", "requirements")
 	for key, value := range p.Spec.NodeSelector {
 		required := slices.ContainsFunc(requirements, func(r any) bool { fields, _ := r.(map[string]any); return fields["key"] == key })
-		if labels[key] != value && !required && (key != nodePoolLabel || value != pool.GetName()) {
+		if nodeLabels[key] != value && !required && (key != nodePoolLabel || value != pool.GetName()) {
 			return false
 		}
 	}
 	return true
+}
+
+// brokenNode matches what only the node of a pod can be the reason for.
+var brokenNode = regexp.MustCompile(`^node "[^"]+" of the pod is not ready|the node cannot set up the pod: .*read-only file system`)
+
+// nodeBelow returns the node on which the pod of the cause runs, if its node is the reason.
+func (q *inquiry) nodeBelow() []reference {
+	if q.blaming == nil || !brokenNode.MatchString(q.blaming.Message) {
+		return nil
+	}
+	i := slices.IndexFunc(q.workload.Pods, func(p *corev1.Pod) bool { return p.Name == q.blaming.Object.Name })
+	if i < 0 {
+		return nil
+	}
+	return []reference{newReference(nodeKind, "", q.workload.Pods[i].Spec.NodeName, ", on which it runs,")}
 }

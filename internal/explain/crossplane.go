@@ -87,3 +87,28 @@ func (q *inquiry) kindsNamed(name string) []schema.GroupKind {
 	}
 	return all
 }
+
+// providerSecret returns what should create the Secret with the credentials of a provider, if the text of the problem misses it.
+// The ProviderConfig has the namespace of the Secret.
+func (q *inquiry) providerSecret() []reference {
+	u := q.custom()
+	m := missingSecretText.FindStringSubmatch(q.allText())
+	config, _, _ := unstructured.NestedString(u.Object, "spec", "providerConfigRef", "name")
+	if m == nil || config == "" {
+		return nil
+	}
+	var all []reference
+	for _, kind := range q.kindsNamed("providerconfig") {
+		if !strings.HasSuffix(u.GroupVersionKind().Group, kind.Group) {
+			continue
+		}
+		for _, o := range q.listIn("", kind) {
+			namespace, _, _ := unstructured.NestedString(contentOf(o), "spec", "credentials", "secretRef", "namespace")
+			name, _, _ := unstructured.NestedString(contentOf(o), "spec", "credentials", "secretRef", "name")
+			if o.GetName() == config && name == m[1] && namespace != "" {
+				all = append(all, q.missingSecret(namespace, name)...)
+			}
+		}
+	}
+	return all
+}

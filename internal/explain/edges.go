@@ -138,6 +138,7 @@ var edges = []edge{
 	{from: subscription, to: (*inquiry).installed, always: true},
 	{to: (*inquiry).cephBelow},
 	{to: (*inquiry).resolved},
+	{to: (*inquiry).providerSecret},
 	{to: (*inquiry).namedWithType},
 	{to: (*inquiry).named, within: true},
 	{to: (*inquiry).missingSecrets, within: true},

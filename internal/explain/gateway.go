@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // gatewayGroup is the group of gateway-api/apis/v1.
@@ -114,12 +115,49 @@ func (q *inquiry) gatewayCertificates() []reference {
 		return nil
 	}
 	var all []reference
+	c := q.explanation.Cause
 	eachReference(q.custom().Object["spec"], func(field string, ref map[string]any) {
 		name, _ := ref["name"].(string)
 		namespace, _ := ref["namespace"].(string)
-		if field == "certificateRefs" && name != "" && len(all) < maxReferences {
+		if field != "certificateRefs" || name == "" {
+			return
+		}
+		if c != nil && c.Reason == "RefNotPermitted" {
+			if namespace == "" || namespace == q.namespace || q.isGranted(namespace, name) {
+				return
+			}
+			c.Message = shortLine(fmt.Sprintf("%s: no ReferenceGrant of namespace %q lets a Gateway of namespace %q use Secret %q", c.Message, namespace, q.namespace, name))
+			c.Advice = "ask for a ReferenceGrant there, or for a copy of the Secret"
+			return
+		}
+		if len(all) < maxReferences {
 			all = append(all, q.missingSecret(cmp.Or(namespace, q.namespace), name)...)
 		}
 	})
 	return all
+}
+
+// isGranted reports whether a ReferenceGrant of a namespace lets Gateways of the target's namespace use a Secret. It is true if
+// they cannot be read.
+func (q *inquiry) isGranted(namespace, secret string) bool {
+	kind := schema.GroupKind{Group: gatewayGroup, Kind: "ReferenceGrant"}
+	grants := q.listIn(namespace, kind)
+	return !q.couldRead(namespace, kind) || slices.ContainsFunc(grants, func(o client.Object) bool {
+		return has(contentOf(o), "from", map[string]string{"kind": gateway.Kind, "namespace": q.namespace}) &&
+			(has(contentOf(o), "to", map[string]string{"kind": kindSecret, "name": secret}) || has(contentOf(o), "to", map[string]string{"kind": kindSecret, "name": ""}))
+	})
+}
+
+// has reports whether an item of a list in a spec has these values. A field that is missing is empty.
+func has(content map[string]any, list string, values map[string]string) bool {
+	items, _, _ := unstructured.NestedSlice(content, "spec", list)
+	return slices.ContainsFunc(items, func(item any) bool {
+		fields, _ := item.(map[string]any)
+		for field, want := range values {
+			if got, _ := fields[field].(string); got != want {
+				return false
+			}
+		}
+		return true
+	})
 }

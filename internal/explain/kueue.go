@@ -16,10 +16,11 @@ import (
 // kueueWorkload is what Kueue creates for a Job, a pod or another object that it admits.
 var kueueWorkload = schema.GroupKind{Group: "kueue.x-k8s.io", Kind: "Workload"}
 
-// The queues of Kueue: kueue/apis/kueue/v1beta1.
+// The queues of Kueue, and what they ask before they admit a Workload: kueue/apis/kueue/v1beta1.
 var (
-	localQueue   = schema.GroupKind{Group: kueueWorkload.Group, Kind: "LocalQueue"}
-	clusterQueue = schema.GroupKind{Group: kueueWorkload.Group, Kind: "ClusterQueue"}
+	localQueue     = schema.GroupKind{Group: kueueWorkload.Group, Kind: "LocalQueue"}
+	clusterQueue   = schema.GroupKind{Group: kueueWorkload.Group, Kind: "ClusterQueue"}
+	admissionCheck = schema.GroupKind{Group: kueueWorkload.Group, Kind: "AdmissionCheck"}
 )
 
 // queue returns the queue of a Workload, or the ClusterQueue of a LocalQueue.
@@ -33,7 +34,7 @@ func (q *inquiry) queue() []reference {
 	return []reference{newReference(localQueue, u.GetNamespace(), name, ", in which it waits,")}
 }
 
-// kueueQueue explains a queue that admits nothing: its condition Active is False.
+// kueueQueue explains a queue or a check that admits nothing: its condition Active is False.
 func (q *inquiry) kueueQueue(u *unstructured.Unstructured) {
 	q.set(u.GetKind(), Running, "it is active")
 	if active := meta.FindStatusCondition(q.explanation.Conditions, "Active"); active != nil && active.Status == metav1.ConditionFalse {

@@ -93,7 +93,7 @@ func (m *maker) makes(u *unstructured.Unstructured, name string) bool {
 func (q *inquiry) missingSecret(namespace, name string) []reference {
 	all := q.makersOf(kindSecret, namespace, name)
 	if len(all) == 0 {
-		all = q.appliersOf(namespace, name)
+		all = q.appliersOf(kindSecret, namespace, name)
 	}
 	if len(all) == 0 && q.logs != nil { // an overview reads no Secrets
 		all = append(all, reference{kind: secretKind, namespace: namespace, name: name})
@@ -143,7 +143,7 @@ func (q *inquiry) missingConfigMap(namespace, name string) []reference {
 			all = append(all, newReference(bundle, "", name, ", which creates it,"))
 		}
 	}
-	return append(all, q.appliersOf(namespace, name)...)
+	return append(all, q.appliersOf(kindConfigMap, namespace, name)...)
 }
 
 // leavesOut reports whether a Bundle is not for a namespace, and says so in the cause.

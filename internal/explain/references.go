@@ -89,7 +89,7 @@ func (q *inquiry) named() []reference {
 		name, _ := ref["name"].(string)
 		part := slices.Contains(parts, strings.ToLower(field))
 		isParent := strings.EqualFold(field, "parentRefs") && strings.Contains(text, "condition ResolvedRefs is False") // which is about the backends
-		kind := kindIn(field, ref, u.GroupVersionKind().Group)
+		kind := q.servedKind(ref, kindIn(field, ref, u.GroupVersionKind().Group))
 		if name == "" || isParent || len(all) >= maxReferences || !part && !mentions(text, name) && !mentionsKind(text, kind, field) {
 			return
 		}
@@ -112,6 +112,21 @@ func (q *inquiry) named() []reference {
 		}
 	}
 	return all
+}
+
+// servedKind returns the only type of the cluster with the name of a field, if the group of the object does not have it. A
+// reference that names its type has that.
+func (q *inquiry) servedKind(ref map[string]any, kind schema.GroupKind) schema.GroupKind {
+	if q.within != nil || ref["kind"] != nil || kind.Kind == "" {
+		return kind
+	}
+	if _, err := q.client.RESTMapper().RESTMapping(kind); err == nil {
+		return kind
+	}
+	if kinds := q.kindsNamed(strings.ToLower(kind.Kind)); len(kinds) == 1 {
+		return kinds[0]
+	}
+	return kind
 }
 
 // onlyTyped calls visit only for references that name their type.
@@ -167,7 +182,7 @@ func namesBefore(text, kind string) []types.NamespacedName {
 
 // typeInText matches words that can be types, with a name after a space. Only a type of several words can have a name without a
 // dash: "Job is" is no name.
-var typeInText = regexp.MustCompile(`\b([A-Z]+[a-z]+(?:[A-Z]+[a-z]+)+|[A-Z]{2,}[a-z]+) ["'\x60]?([a-z0-9][a-z0-9-]*)\b|\b([A-Z][a-z]+)\b`)
+var typeInText = regexp.MustCompile(`\b([A-Z]+[a-z]+(?:[A-Z]+[a-z]+)+|[A-Z]{2,}[a-z]+)(?:\(s\):)? ["'\x60]?([a-z0-9][a-z0-9-]*)\b|\b([A-Z][a-z]+)\b`)
 
 // maxTypesInText limits the words that are looked up.
 const maxTypesInText = 20

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -196,6 +197,13 @@ func (q *inquiry) operatedBy(s *corev1.Service) *reference {
 func (q *inquiry) operandOf(s *corev1.Service) (kind schema.GroupKind, name string) {
 	if owner := metav1.GetControllerOfNoCopy(s); owner != nil {
 		return kindOfOwner(owner), owner.Name
+	}
+	if len(s.Spec.Selector) == 0 {
+		for _, o := range q.listIn(s.Namespace, workloads[1]) {
+			if w, ok := o.(*appsv1.StatefulSet); ok && w.Spec.ServiceName == s.Name {
+				return workloads[1], w.Name
+			}
+		}
 	}
 	if s.Labels["application"] == "spilo" { // postgres-operator.readthedocs.io
 		return schema.GroupKind{Group: "acid.zalan.do", Kind: "postgresql"}, s.Labels["cluster-name"]

@@ -7,13 +7,16 @@ import (
 	"slices"
 	"strings"
 
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -44,6 +47,11 @@ var ofMessages = []textLead{
 	// the diagnosis of a pod that waits for a device, or for an address of its network
 	{regexp.MustCompile(`no node offers ([a-z0-9.-]+)/([A-Za-z0-9_.-]+)`), (*inquiry).devices},
 	{regexp.MustCompile(`network has no free IP address`), (*inquiry).addressRange},
+	// the diagnosis of a pod that cannot be created
+	{regexp.MustCompile(`service account "([a-z0-9.-]+)" does not exist`), func(q *inquiry, m []string) []reference {
+		return q.appliersOf(rbacv1.ServiceAccountKind, q.namespace, m[1])
+	}},
+	{regexp.MustCompile(`admission policy "([a-z0-9.-]+)" cannot be evaluated.*no params found`), (*inquiry).policyParams},
 	// knative.dev/serving, and others that read an image before they create a pod
 	{regexp.MustCompile(`(?i)image .*\bunauthorized\b`), (*inquiry).accountSecrets},
 	// the diagnosis of an Event of a kubelet
@@ -236,3 +244,23 @@ func (q *inquiry) servingCertificates([]string) []reference {
 	c.Advice = "ask the cluster's administrator to check and approve them (kubectl certificate approve), or to run a controller that does"
 	return nil
 }
+
+// policyParams adds to the cause which object a binding of an admission policy names as its parameters. It leads nowhere:
+// the API server says that there is none. It does not say for which one of several bindings.
+func (q *inquiry) policyParams(m []string) []reference {
+	var of []*admissionregistrationv1.ValidatingAdmissionPolicyBinding
+	for _, o := range q.listIn("", policyBinding) {
+		b, ok := o.(*admissionregistrationv1.ValidatingAdmissionPolicyBinding)
+		if ok && b.Spec.PolicyName == m[1] && b.Spec.ParamRef != nil && ptr.Deref(b.Spec.ParamRef.ParameterNotFoundAction, "") == admissionregistrationv1.DenyAction {
+			of = append(of, b)
+		}
+	}
+	if c := q.explanation.Cause; c != nil && len(of) == 1 && !strings.Contains(c.Message, of[0].Name) {
+		ref := of[0].Spec.ParamRef
+		c.Message = shortLine(fmt.Sprintf("%s; ValidatingAdmissionPolicyBinding %q names the parameters %q of namespace %q", c.Message, of[0].Name, ref.Name, cmp.Or(ref.Namespace, q.namespace)))
+	}
+	return nil
+}
+
+// policyBinding says to which objects a ValidatingAdmissionPolicy applies, with which parameters.
+var policyBinding = schema.GroupKind{Group: admissionregistrationv1.GroupName, Kind: "ValidatingAdmissionPolicyBinding"}

@@ -20,7 +20,7 @@ import (
 // How programs, their libraries, and scripts that wait for a host say that they cannot reach it. The texts are
 // those of Go, Java, Node.js, Python, glibc, musl and libpq.
 var (
-	noConnection = regexp.MustCompile(`(?i)connection (?:refused|reset)|ECONNREFUSED|ECONNRESET|ETIMEDOUT|ENOTFOUND|EAI_AGAIN|no such host|(?:name|service) (?:or service )?not known|` +
+	noConnection = regexp.MustCompile(`(?i)connection (?:refused|reset)|connection to \S+ refused|ECONNREFUSED|ECONNRESET|ETIMEDOUT|ENOTFOUND|EAI_AGAIN|no such host|(?:name|service) (?:or service )?not known|` +
 		`name resolution|name does not resolve|could not translate host|UnknownHost|no route to host|unreachable|timed? ?out|deadline exceeded|can(?:no|')t connect|(?:could not|cannot|failed to|unable to) (?:connect|resolve|reach)|failed to obtain|waiting for|no response`)
 	noName     = regexp.MustCompile(`(?i)name resolution|EAI_AGAIN|lookup .*i/o timeout|could not translate host|could not resolve`)
 	givesUp    = regexp.MustCompile(`(?i)\b(?:exiting|giving up|shutting down|aborting|will exit|quitting)\b`)

@@ -330,7 +330,7 @@ func (q *inquiry) expiredCertificates(namespace, secret string) []reference {
 }
 
 // skewed is how services say that the clock of a client is wrong.
-var skewed = regexp.MustCompile(`(?i)RequestTimeTooSkewed|clock skew|difference between the request time and the (?:current|server) time`)
+var skewed = regexp.MustCompile(`(?i)RequestTimeTooSkewed|clock skew|difference between the request time and the (?:current|server) time|certificate has expired or is not yet valid: current time \S+ is before `)
 
 // wrongClock returns the node of the pod whose log says that clocks differ, if the node has this problem.
 func (q *inquiry) wrongClock() []reference {

@@ -196,14 +196,14 @@ func (s *podView) disruptedCause() (cause Cause, ok bool) {
 	return cause, true
 }
 
-// isUnreachable reports whether the pod is not ready and its node does not respond. If the nodes
-// are unknown, the pod itself can show it: all its containers were ready when its node last reported
+// isUnreachable reports whether the pod is not ready because its node does not respond or is not ready. If the
+// nodes are unknown, the pod itself can show it: all its containers were ready when its node last reported
 // them. See MarkPodsNotReady in kubernetes/pkg/controller/util/node/controller_utils.go.
 func (s *podView) isUnreachable() bool {
 	if s.pod.Status.Phase == corev1.PodSucceeded || s.pod.Status.Phase == corev1.PodFailed {
 		return false // it has ended
 	}
-	if node, known := s.NodeStates[s.pod.Spec.NodeName]; known {
+	if node, known := s.NodeStates[s.pod.Spec.NodeName]; known && !node.NotReady {
 		return node.Lost && !isReady(s.pod)
 	}
 	ready, statuses := condition(s.pod, corev1.PodReady), s.pod.Status.ContainerStatuses
@@ -219,8 +219,11 @@ func (s *podView) isUnreachable() bool {
 
 func (s *podView) nodeLostCause() Cause {
 	what := "is not ready or does not respond" // the pod alone does not show which
-	if s.NodeStates[s.pod.Spec.NodeName].Lost {
+	switch node := s.NodeStates[s.pod.Spec.NodeName]; {
+	case node.Lost:
 		what = "does not respond"
+	case node.NotReady:
+		what = "is not ready"
 	}
 	r := explanation{
 		message:   "node " + quote(line(s.pod.Spec.NodeName, maxName)) + " of the pod " + what,

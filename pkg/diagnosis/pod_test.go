@@ -100,23 +100,26 @@ func TestTheCauseOfAPodOnALostNodeNamesTheNode(t *testing.T) {
 			Status:     corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: status, LastTransitionTime: metaAt(40)}}},
 		}
 	}
-	states := NodeStates([]corev1.Node{node("node-a", corev1.ConditionUnknown), node("node-b", corev1.ConditionFalse)})
+	states := NodeStates([]corev1.Node{node("node-a", corev1.ConditionUnknown), node("node-b", corev1.ConditionFalse), node("node-c", corev1.ConditionTrue)})
 	on := func(name string) change { return func(p *corev1.Pod) { p.Spec.NodeName = name } }
 	notReady := setCondition(corev1.PodReady, corev1.ConditionFalse, 50)
 	for name, tc := range map[string]struct {
-		pod  *corev1.Pod
-		lost bool
+		pod *corev1.Pod
+		// message is the begin of the cause, or empty for none.
+		message string
 	}{
-		"not ready, its Event has expired": {newPod(ready, notReady), true},
-		"still ready":                      {newPod(ready), false},
-		"on a node that responds":          {newPod(ready, notReady, on("node-b")), false},
+		"not ready, its Event has expired": {newPod(ready, notReady), `node "node-a" of the pod does not respond`},
+		"still ready":                      {newPod(ready), ""},
+		"on a node that is not ready":      {newPod(ready, notReady, on("node-b")), `node "node-b" of the pod is not ready`},
+		"with a failing container there":   {newPod(notReady, on("node-b")), ""},
+		"on a node that is ready":          {newPod(ready, notReady, on("node-c")), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := Diagnose(Workload{Pods: pods(tc.pod), NodeStates: states})
 			switch {
-			case !tc.lost && d.Cause != nil:
+			case tc.message == "" && d.Cause != nil:
 				t.Errorf("got %s", d.Cause.Sentence())
-			case tc.lost && (d.Cause == nil || d.Cause.Reason != ReasonNodeLost || d.Cause.Node != "node-a" || !d.Cause.Time.Equal(at(40))):
+			case tc.message != "" && (d.Cause == nil || d.Cause.Reason != ReasonNodeLost || d.Cause.Message != tc.message || d.Cause.Node != tc.pod.Spec.NodeName || !d.Cause.Time.Equal(at(40))):
 				t.Errorf("got %v", d.Cause)
 			}
 		})

@@ -51,7 +51,7 @@ const (
 	// ReasonFailedPrepareDynamicResources: the node cannot prepare the devices that the
 	// pod's ResourceClaims allocate.
 	ReasonFailedPrepareDynamicResources = "FailedPrepareDynamicResources"
-	// ReasonNodeLost: the pod's node does not respond.
+	// ReasonNodeLost: the pod's node does not respond, or is not ready.
 	ReasonNodeLost = "NodeLost"
 	// ReasonNodeTainted: a node still has a taint that a component should have removed.
 	ReasonNodeTainted = "NodeTainted"

@@ -140,11 +140,13 @@ func SummarizeNodes(nodes []corev1.Node) *Nodes {
 	return sum
 }
 
-// NodeState is whether a node responds.
+// NodeState is whether a node responds and is ready, since the time Since.
 type NodeState struct {
-	// Lost means that the control plane does not receive its status, since the time Since.
-	Lost  bool
-	Since time.Time
+	// Lost means that the control plane does not receive its status.
+	Lost bool
+	// NotReady means that its kubelet reports that it is not ready.
+	NotReady bool
+	Since    time.Time
 }
 
 // NodeStates returns the states of nodes, by name.
@@ -153,8 +155,8 @@ func NodeStates(nodes []corev1.Node) map[string]NodeState {
 	for i := range nodes {
 		var state NodeState
 		for _, c := range nodes[i].Status.Conditions {
-			if c.Type == corev1.NodeReady && c.Status == corev1.ConditionUnknown {
-				state = NodeState{Lost: true, Since: c.LastTransitionTime.Time}
+			if c.Type == corev1.NodeReady && c.Status != corev1.ConditionTrue {
+				state = NodeState{Lost: c.Status == corev1.ConditionUnknown, NotReady: c.Status == corev1.ConditionFalse, Since: c.LastTransitionTime.Time}
 			}
 		}
 		states[nodes[i].Name] = state
