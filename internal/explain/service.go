@@ -356,7 +356,27 @@ func (q *inquiry) loadBalancer(s *corev1.Service) {
 	q.lastWarning(kindService, s, time.Time{})
 	for i := range q.workload.Known {
 		if c := &q.workload.Known[i]; c.Reason == "AllocationFailed" { // metallb.io, internal/k8s
+			if strings.Contains(c.Message, "no available IPs") {
+				c.Message += q.addressPools(s)
+			}
 			c.Advice = "ask the cluster's administrator for more addresses in an IPAddressPool of MetalLB, or delete a Service that uses one"
 		}
 	}
+}
+
+// addressPools names the IPAddressPools of MetalLB from which a Service can get an address: metallb.io/usage.
+func (q *inquiry) addressPools(s *corev1.Service) string {
+	var names []string
+	for _, o := range q.listIn("", schema.GroupKind{Group: "metallb.io", Kind: "IPAddressPool"}) {
+		names = append(names, o.GetName())
+	}
+	for _, key := range []string{"metallb.io/address-pool", "metallb.universe.tf/address-pool"} {
+		if name := s.Annotations[key]; name != "" {
+			names = []string{name}
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return "; it can get one from IPAddressPool " + nameList(names)
 }
