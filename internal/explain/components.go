@@ -188,25 +188,10 @@ func (q *inquiry) withoutDriver() bool {
 		q.unread("nodes", "get them", err)
 		return false
 	}
-	for _, o := range q.listIn("", workloads[2]) {
-		spec, _ := podsOf(o)
-		if spec == nil || !is(o, spec) {
-			continue
-		}
+	if o, why, advice := q.keptOff(node, is); o != nil {
 		c := q.explanation.Cause
-		var why string
-		switch t := untolerated(spec, node); {
-		case !labels.SelectorFromSet(spec.NodeSelector).Matches(labels.Set(node.Labels)):
-			why = "selects nodes with the labels " + labels.Set(spec.NodeSelector).String() + ", which are not on"
-			c.Advice = "ask the cluster's administrator to add the labels to the node, or to correct nodeSelector of the DaemonSet"
-		case t != nil:
-			why = fmt.Sprintf("does not tolerate the taint %s of", t.ToString())
-			c.Advice = "ask the cluster's administrator to add the toleration to the DaemonSet"
-		default:
-			continue
-		}
 		c.Message = shortLine(fmt.Sprintf("%s: DaemonSet %q of namespace %q, which runs it, %s node %q", c.Message, o.GetName(), o.GetNamespace(), why, node.Name))
-		c.Passing = false
+		c.Advice, c.Passing = "ask the cluster's administrator to "+advice, false
 		return true
 	}
 	if q.within == nil && !strings.Contains(q.explanation.Cause.Message, node.Name) {
@@ -214,6 +199,33 @@ func (q *inquiry) withoutDriver() bool {
 		c.Message = shortLine(c.Message + fmt.Sprintf(" (%q)", node.Name))
 	}
 	return false
+}
+
+// keptOff returns a DaemonSet that has no pod on a node because of a taint or its nodeSelector, and what to do. A driver can
+// have a DaemonSet for each operating system. That of another system is not the reason.
+func (q *inquiry) keptOff(node *corev1.Node, is func(client.Object, *corev1.PodSpec) bool) (o client.Object, why, advice string) {
+	var others []client.Object
+	for _, o := range q.listIn("", workloads[2]) {
+		spec, _ := podsOf(o)
+		if spec == nil || !is(o, spec) {
+			continue
+		}
+		if !labels.SelectorFromSet(spec.NodeSelector).Matches(labels.Set(node.Labels)) {
+			others = append(others, o)
+			continue
+		}
+		t := untolerated(spec, node)
+		if t == nil {
+			return nil, "", "" // it is for the node
+		}
+		return o, fmt.Sprintf("does not tolerate the taint %s of", t.ToString()), "add the toleration to the DaemonSet"
+	}
+	if len(others) != 1 {
+		return nil, "", ""
+	}
+	spec, _ := podsOf(others[0])
+	return others[0], "selects nodes with the labels " + labels.Set(spec.NodeSelector).String() + ", which are not on",
+		"add the labels to the node, or to correct nodeSelector of the DaemonSet"
 }
 
 // providerInText is how the diagnosis says that a provider of the Secrets Store CSI driver does not run.

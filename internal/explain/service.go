@@ -12,6 +12,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -368,7 +369,9 @@ func (q *inquiry) loadBalancer(s *corev1.Service) {
 func (q *inquiry) addressPools(s *corev1.Service) string {
 	var names []string
 	for _, o := range q.listIn("", schema.GroupKind{Group: "metallb.io", Kind: "IPAddressPool"}) {
-		names = append(names, o.GetName())
+		if assigned, found, _ := unstructured.NestedBool(contentOf(o), "spec", "autoAssign"); assigned || !found {
+			names = append(names, o.GetName())
+		}
 	}
 	for _, key := range []string{"metallb.io/address-pool", "metallb.universe.tf/address-pool"} {
 		if name := s.Annotations[key]; name != "" {

@@ -257,7 +257,10 @@ func (q *inquiry) policyParams(m []string) []reference {
 	}
 	if c := q.explanation.Cause; c != nil && len(of) == 1 && !strings.Contains(c.Message, of[0].Name) {
 		ref := of[0].Spec.ParamRef
-		c.Message = shortLine(fmt.Sprintf("%s; ValidatingAdmissionPolicyBinding %q names the parameters %q of namespace %q", c.Message, of[0].Name, ref.Name, cmp.Or(ref.Namespace, q.namespace)))
+		c.Message = shortLine(fmt.Sprintf("%s; ValidatingAdmissionPolicyBinding %q names the parameters %q", c.Message, of[0].Name, ref.Name))
+		if ref.Namespace != "" { // otherwise, they can be of the cluster
+			c.Message = shortLine(fmt.Sprintf("%s of namespace %q", c.Message, ref.Namespace))
+		}
 	}
 	return nil
 }

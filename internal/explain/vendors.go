@@ -76,7 +76,7 @@ func (q *inquiry) addressRange([]string) []reference {
 func (q *inquiry) givenAway(addresses string) string {
 	for _, pool := range q.listIn("", addressPool) {
 		if r, _, _ := unstructured.NestedString(contentOf(pool), "spec", "range"); r == addresses || strings.HasPrefix(addresses, addressOf(pool)) {
-			return fmt.Sprintf(", of which IPPool %q of whereabouts has allocated %s", pool.GetName(), q.allocations(pool))
+			return fmt.Sprintf("; by IPPool %q of whereabouts, it has allocated %s", pool.GetName(), q.allocations(pool))
 		}
 	}
 	return ""
