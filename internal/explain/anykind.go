@@ -109,6 +109,7 @@ func (q *inquiry) anyKind(kind schema.GroupVersionKind) error {
 		q.suspended(kind, u)
 	case behind != "": // its conditions are about an earlier spec
 		q.set(kind.Kind, Waiting, behind)
+		q.limitWait(changedAt(u, ""), objectReadyAfter)
 	default:
 		q.byStatus(kind, u, result)
 		q.routed(u)
@@ -273,7 +274,7 @@ func (q *inquiry) byStatus(kind schema.GroupVersionKind, u *unstructured.Unstruc
 }
 
 // pendingSince returns since when a condition says that the object is being processed, or since when it
-// exists if it has no status. It is zero if that is unknown: the object can have been ready until now.
+// exists if it has no status. Otherwise, that is since the status changed. It is zero if the time is unknown.
 func pendingSince(u *unstructured.Unstructured, conditions []metav1.Condition) (since time.Time) {
 	if !hasStatus(u) || u.GroupVersionKind().Group == acmeGroup { // an Order or a Challenge is never used again
 		return u.GetCreationTimestamp().Time
@@ -283,6 +284,9 @@ func pendingSince(u *unstructured.Unstructured, conditions []metav1.Condition) (
 		if pending || c.Type == string(status.ConditionReconciling) && c.Status == metav1.ConditionTrue {
 			since = latest(since, c.LastTransitionTime.Time)
 		}
+	}
+	if since.IsZero() {
+		return changedAt(u, subresourceStatus)
 	}
 	return since
 }

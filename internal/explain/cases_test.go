@@ -69,7 +69,8 @@ involvedObject: {apiVersion: v1, kind: Pod, name: erp, uid: p, fieldPath: "spec.
 func TestASlowStartIsAProblemOnlyAfterItsTime(t *testing.T) {
 	checkExplained(t, "pods", "erp", map[string]tc{
 		"in time": {objects: slowStart("2026-03-01T08:59:20Z"), want: `
-Pod shop/erp is not running yet, and no problem is known: 0 of 1 container ready; container "erp" is still starting: its startup probe cannot connect; it may fail 60 times in a row, which takes 10 minutes`},
+Pod shop/erp is not running yet, and no problem is known: 0 of 1 container ready; container "erp" is still starting: its startup probe cannot connect; it may fail 60 times in a row, which takes 10 minutes
+  This is usual for 9m20s more`},
 		"late": {objects: slowStart("2026-03-01T08:49:00Z"), want: `
 Pod shop/erp does not run as it should: 0 of 1 container ready
 

@@ -189,9 +189,7 @@ func (q *inquiry) withoutDriver() bool {
 		return false
 	}
 	if o, why, advice := q.keptOff(node, is); o != nil {
-		c := q.explanation.Cause
-		c.Message = shortLine(fmt.Sprintf("%s: DaemonSet %q of namespace %q, which runs it, %s node %q", c.Message, o.GetName(), o.GetNamespace(), why, node.Name))
-		c.Advice, c.Passing = "ask the cluster's administrator to "+advice, false
+		q.explanation.Cause.add(fmt.Sprintf("DaemonSet %q of namespace %q, which runs it, %s node %q", o.GetName(), o.GetNamespace(), why, node.Name), "ask the cluster's administrator to "+advice)
 		return true
 	}
 	if q.within == nil && !strings.Contains(q.explanation.Cause.Message, node.Name) {

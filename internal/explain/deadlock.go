@@ -52,9 +52,8 @@ func (q *inquiry) byWebhook() bool {
 		{Kind: w.kind, Name: w.configuration, Message: fmt.Sprintf("its webhook %q must admit the pods of %s", w.name, t.owner)},
 		{Kind: kindService, Namespace: namespace, Name: w.client.Service.Name, Message: "it has no pod that answers"},
 	}
-	x.Cause.Message = shortLine(fmt.Sprintf("%s; this is a deadlock: the pods of %s in namespace %s answer for the webhook, and the webhook must admit them", x.Cause.Message, t.owner, namespace))
-	x.Cause.Advice = fmt.Sprintf("an administrator deletes %s %q, whose installer creates it again, and then excludes the webhook's own pods or namespace with a selector", w.kind, w.configuration)
-	x.Cause.Passing = false
+	x.Cause.add(fmt.Sprintf("this is a deadlock: the pods of %s in namespace %s answer for the webhook, and the webhook must admit them", t.owner, namespace),
+		fmt.Sprintf("an administrator deletes %s %q, whose installer creates it again, and then excludes the webhook's own pods or namespace with a selector", w.kind, w.configuration))
 	x.Cause.root = "deadlock|" + w.kind + "/" + w.configuration
 	return true
 }

@@ -168,7 +168,8 @@ func (q *inquiry) blamed() iter.Seq[reference] {
 	}
 }
 
-// leads find references of objects of all types, in this order, before [edges].
+// leads find references of objects of all types, in this order, before [edges]. A lead can also add a detail to the cause
+// ([Cause.add]). Some do only this, because what they find has no problem of its own.
 var leads = []func(*inquiry) []reference{
 	(*inquiry).found,       // what the functions for a type have found
 	(*inquiry).denied,      // roles that lack a rule

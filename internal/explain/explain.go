@@ -309,10 +309,11 @@ func (q *inquiry) conclude() *Explanation {
 	if q.held || x.State != Stopped && x.State != Completed {
 		q.diagnose()
 	}
-	if q.wait == nil && len(q.workload.Pods)+len(q.controllers) > 0 && !x.passive {
+	if q.wait == nil && !x.passive {
 		q.limitPods()
 	}
-	if x.Cause != nil {
+	isOld := x.LastCrash != nil && x.LastCrash.Time != nil && q.clock.Since(*x.LastCrash.Time) > podsReadyAfter
+	if x.Cause != nil || x.State == Waiting && isOld { // a rollout that has just begun has nothing to do with it
 		x.LastCrash = nil
 	}
 	if q.works && x.Cause == nil {

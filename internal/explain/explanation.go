@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -63,8 +64,10 @@ type Explanation struct {
 	// NotChecked lists what could not be read, or was not.
 	NotChecked []NotChecked `json:"notChecked,omitempty"`
 
-	// own is what was known of the object before the root of its problem. It is empty if there is no chain.
-	own string
+	// own is what was known of the object before the root of its problem, and ownTime when it last occurred. They are
+	// empty if there is no chain.
+	own     string
+	ownTime *time.Time
 	// partial is true if a part of the object runs.
 	partial bool
 	// passive is true for an object that runs no containers, such as a Service.
@@ -99,6 +102,18 @@ type Cause struct {
 	// root identifies the problem at the end of a chain, and alone is its message. They are empty if there is no
 	// chain.
 	root, alone string
+}
+
+// add adds a detail to the cause that its own text leaves out, and what to do because of it. Without an advice, that of the
+// cause stays. It does nothing if there is no cause, or if the cause has the detail.
+func (c *Cause) add(detail, advice string) {
+	if c == nil || strings.Contains(c.Message, detail) {
+		return
+	}
+	c.Message = shortLine(c.Message + "; " + detail)
+	if advice != "" {
+		c.Advice, c.Passing = advice, false
+	}
 }
 
 // Log is the end of a container's log.

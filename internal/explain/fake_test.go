@@ -100,7 +100,7 @@ func fakeCluster(t *testing.T, objects string, forbidden ...string) *fakeExplain
 		requests[gvk.Kind]++
 		return nil
 	}
-	c := fake.NewClientBuilder().WithScheme(scheme).WithRESTMapper(fakeMapper(all)).WithObjects(all...).
+	c := fake.NewClientBuilder().WithScheme(scheme).WithRESTMapper(fakeMapper(all)).WithObjects(all...).WithReturnManagedFields().
 		WithIndex(&corev1.Pod{}, "spec.nodeName", func(o client.Object) []string { return []string{o.(*corev1.Pod).Spec.NodeName} }).
 		WithIndex(&corev1.Event{}, "involvedObject.kind", func(o client.Object) []string { return []string{o.(*corev1.Event).InvolvedObject.Kind} }).
 		WithIndex(&corev1.Event{}, "involvedObject.name", func(o client.Object) []string { return []string{o.(*corev1.Event).InvolvedObject.Name} }).

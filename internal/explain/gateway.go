@@ -126,8 +126,7 @@ func (q *inquiry) gatewayCertificates() []reference {
 			if namespace == "" || namespace == q.namespace || q.isGranted(namespace, name) {
 				return
 			}
-			c.Message = shortLine(fmt.Sprintf("%s: no ReferenceGrant of namespace %q lets a Gateway of namespace %q use Secret %q", c.Message, namespace, q.namespace, name))
-			c.Advice = "ask for a ReferenceGrant there, or for a copy of the Secret"
+			c.add(fmt.Sprintf("no ReferenceGrant of namespace %q lets a Gateway of namespace %q use Secret %q", namespace, q.namespace, name), "ask for a ReferenceGrant there, or for a copy of the Secret")
 			return
 		}
 		if len(all) < maxReferences {

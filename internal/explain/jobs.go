@@ -6,6 +6,7 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -108,23 +109,49 @@ func (q *inquiry) cronJob() error {
 	return nil
 }
 
-// formerTemplate notes that the last Job has another image than the CronJob has now, and prevents the next
-// Job. Its template cannot change. Other differences can come from an admission webhook.
+// formerTemplate notes that the last Job has other containers than the CronJob has now, and prevents the next
+// Job. Its template cannot change.
 func (q *inquiry) formerTemplate(c *batchv1.CronJob, last *batchv1.Job) {
 	if q.explanation.State != Waiting || c.Spec.ConcurrencyPolicy != batchv1.ForbidConcurrent {
 		return
 	}
-	if change := imageChange(last.Spec.Template.Spec, c.Spec.JobTemplate.Spec.Template.Spec); change != "" {
+	if change := containerChange(last.Spec.Template.Spec, c.Spec.JobTemplate.Spec.Template.Spec); change != "" {
 		q.workload.FormerJob = &diagnosis.FormerJob{Name: last.Name, Namespace: last.Namespace, Change: change}
 	}
 }
 
-// imageChange describes the first container whose image differs between two templates, or returns "".
-func imageChange(was, is corev1.PodSpec) string {
+// containerChange describes the first container that differs between two templates in what an author changes to correct it,
+// or returns "". It leaves out other fields, which an admission webhook can set, and prints no values of variables.
+func containerChange(was, is corev1.PodSpec) string {
 	for _, c := range was.Containers {
 		i := slices.IndexFunc(is.Containers, func(now corev1.Container) bool { return now.Name == c.Name })
-		if i >= 0 && is.Containers[i].Image != c.Image {
-			return fmt.Sprintf("its image was %q, and is %q now", shortLine(c.Image), shortLine(is.Containers[i].Image))
+		if i < 0 {
+			continue
+		}
+		now := &is.Containers[i]
+		switch {
+		case now.Image != c.Image:
+			return fmt.Sprintf("its image was %q, and is %q now", shortLine(c.Image), shortLine(now.Image))
+		case !slices.Equal(now.Command, c.Command) || !slices.Equal(now.Args, c.Args):
+			return fmt.Sprintf("command or args of container %q have changed since", c.Name)
+		}
+		if what := settingChange(&c, now); what != "" {
+			return fmt.Sprintf("%s of container %q has changed since", what, c.Name)
+		}
+	}
+	return ""
+}
+
+// settingChange names a variable or a limit that a container did not have, or "".
+func settingChange(was, is *corev1.Container) string {
+	for _, v := range is.Env {
+		if !slices.ContainsFunc(was.Env, func(old corev1.EnvVar) bool { return equality.Semantic.DeepEqual(old, v) }) {
+			return "variable " + v.Name
+		}
+	}
+	for _, what := range []corev1.ResourceName{corev1.ResourceMemory, corev1.ResourceCPU} {
+		if limit, isSet := is.Resources.Limits[what]; isSet && limit.Cmp(was.Resources.Limits[what]) != 0 {
+			return "the limit of " + string(what)
 		}
 	}
 	return ""

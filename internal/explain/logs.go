@@ -38,6 +38,32 @@ var logRules = []logRule{
 		"Node.js cannot find module ${1}", "check args and the working directory, and that the image contains the module"},
 	{regexp.MustCompile(`^Error: (?:Unable to access jarfile (\S+)|Could not find or load main class (\S+))`), 2,
 		"Java cannot load ${1}${2}", "check args and the class path, and that the image contains it"},
+	// A program in Go can log after it. It prints a stack below a panic.
+	{regexp.MustCompile(`^panic: (.*?)(?: \[recovered\])?$`), maxLines,
+		"the program in Go panicked: ${1}", "find the panic in the code by the stack in the log"},
+	{regexp.MustCompile(`^fatal error: (all goroutines are asleep - deadlock!|concurrent map (?:read and map write|writes|iteration and map write)|stack overflow)$`), maxLines,
+		"the runtime of Go ended the program: ${1}", "find the place in the code by the stack in the log"},
+	{regexp.MustCompile(`^Unhandled exception\. ([\w.]+Exception: .*)$`), maxLines,
+		"an exception in .NET was not handled: ${1}", "find the place in the code by the stack in the log"},
+	// dotnet/runtime, hostfxr
+	{regexp.MustCompile(`^The application to execute does not exist: '([^']+)'`), 2,
+		".NET cannot find ${1}", "check command and args, and that the image contains the file"},
+	{regexp.MustCompile(`^Could not execute because the (?:specified command or file|application) was not found`), maxLines,
+		".NET cannot find the program", "check command and args, and that the image contains the file"},
+	{regexp.MustCompile(`^PHP (?:Fatal|Parse) error: +(.*)$`), maxLines,
+		"PHP ended with an error: ${1}", "correct the code, or add what is missing to the image"},
+	{regexp.MustCompile(`: cannot load such file -- (\S+) \(LoadError\)$`), maxLines,
+		"Ruby cannot load ${1}", "add the gem or the file to the image"},
+	{regexp.MustCompile(`\bCould not find (\S+) in (?:any of the sources|locally installed gems|cached gems or installed locally)`), maxLines,
+		"Bundler does not find the gem ${1}", "run bundle install when the image is built"},
+	// Another thread than main does not end the program.
+	{regexp.MustCompile(`^thread 'main'(?: \(\d+\))? panicked at (?:.*, )?(\S+:\d+:\d+):?$`), maxLines,
+		"the program in Rust panicked at ${1}", "find this place in the code; the log has the message"},
+	// The first form is that of glibc, the second that of musl.
+	{regexp.MustCompile(`(?:^\S+: error while loading shared libraries: |^Error loading shared library )(\S+): (?:cannot open shared object file|No such file or directory)`), maxLines,
+		"the program needs the library ${1}, which the image does not have", "install it when the image is built, or use an image that has it"},
+	{regexp.MustCompile(`^\S+: (/\S*(?:libc|libstdc\+\+|libm)\.so\S*): version ` + "[`']" + `(\S+)' not found`), maxLines,
+		"the program needs ${2} of ${1}, which the image does not have", "build it with the libraries of the image, or use a newer image"},
 	{regexp.MustCompile(`^Exception in thread "main" java\.lang\.OutOfMemoryError: (.*)$`), maxLines,
 		"Java ran out of memory: ${1}", "raise the heap (-XX:MaxRAMPercentage or -Xmx) and resources.limits.memory, or reduce the memory use"},
 }

@@ -161,10 +161,8 @@ func (q *inquiry) leavesOut(o client.Object, namespace string) bool {
 	if selects(selector, n.Labels) {
 		return false
 	}
-	if c := q.explanation.Cause; c != nil {
-		c.Message = shortLine(fmt.Sprintf("%s; Bundle %q of trust-manager writes it, but only to namespaces with the labels %s", c.Message, o.GetName(), metav1.FormatLabelSelector(selector)))
-		c.Advice = "ask the cluster's administrator to add the labels to the namespace, or to correct the Bundle"
-	}
+	q.explanation.Cause.add(fmt.Sprintf("Bundle %q of trust-manager writes it, but only to namespaces with the labels %s", o.GetName(), metav1.FormatLabelSelector(selector)),
+		"ask the cluster's administrator to add the labels to the namespace, or to correct the Bundle")
 	return true
 }
 

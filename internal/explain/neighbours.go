@@ -122,12 +122,11 @@ func (q *inquiry) users() []reference {
 		}
 	}
 	if len(names) > 0 {
-		c := q.explanation.Cause
-		c.Message = shortLine(c.Message + "; it is used by pod " + strings.Join(names, ", "))
-		c.Advice = "end that pod, or use another claim"
+		advice := "end that pod, or use another claim"
 		if deleted != nil {
-			c.Advice = "end that pod if the files are no longer needed: then, the claim is deleted"
+			advice = "end that pod if the files are no longer needed: then, the claim is deleted"
 		}
+		q.explanation.Cause.add("it is used by pod "+strings.Join(names, ", "), advice)
 	}
 	return all
 }
@@ -168,9 +167,7 @@ func (q *inquiry) preempted() []reference {
 			}
 		}
 	}
-	c := q.explanation.Cause
-	c.Message = shortLine(c.Message + "; the scheduler ended the pod before it (preempted) to make room for " + by)
-	c.Advice = "request less, use a PriorityClass that is as high, or ask for more nodes"
+	q.explanation.Cause.add("the scheduler ended the pod before it (preempted) to make room for "+by, "request less, use a PriorityClass that is as high, or ask for more nodes")
 	return nil
 }
 

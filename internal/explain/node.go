@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -26,7 +27,8 @@ func (q *inquiry) node() error {
 	}
 	var summary []string
 	var pods []*corev1.Pod
-	if q.logs != nil {
+	isDrained := n.Spec.Unschedulable && (q.logs != nil || q.clock.Since(cordonedAt(n)) > drainedAfter) || q.isStuck(n)
+	if q.logs != nil || isDrained {
 		var text string
 		text, pods = q.podsOn(n.Name)
 		summary = append(summary, text)
@@ -48,13 +50,26 @@ func (q *inquiry) node() error {
 		}
 	}
 	q.workload.Known = append(q.workload.Known, diagnosis.FromNodeTaints(n, q.clock.Now())...)
-	if n.Spec.Unschedulable || q.isStuck(n) {
+	if isDrained {
 		q.blockedEvictions(n.Name, pods)
 	}
 	if len(q.workload.Known) > 0 {
 		q.explanation.State = Waiting
 	}
 	return nil
+}
+
+// drainedAfter is how long a drain usually takes. Until then, an overview does not list what it waits for.
+const drainedAfter = 10 * time.Minute
+
+// cordonedAt returns when the node was cordoned. It is zero if that is unknown.
+func cordonedAt(n *corev1.Node) time.Time {
+	for _, t := range n.Spec.Taints {
+		if t.Key == corev1.TaintNodeUnschedulable && t.TimeAdded != nil {
+			return t.TimeAdded.Time
+		}
+	}
+	return time.Time{}
 }
 
 // podsOn returns the pods that run on the node, and a text with their number.

@@ -102,7 +102,6 @@ func (e *Explainer) Overview(ctx context.Context, namespace string) (*Overview, 
 	if err := v.explainAll(ctx, targets); err != nil {
 		return nil, err
 	}
-	v.otherTypes()
 	return v.result(), nil
 }
 
@@ -112,7 +111,10 @@ const notInOverview = "an overview does not contain them; name one to explain it
 // withoutProblems are further groups that an overview does not need: its own, and those of the API server.
 var withoutProblems = []string{v1alpha1.Group, "apiextensions.k8s.io", "apiregistration.k8s.io", "metrics.k8s.io", "custom.metrics.k8s.io", "external.metrics.k8s.io"}
 
-// otherTypes records the API groups of other operators, which the overview does not contain.
+// notListed are types of Kubernetes that can have a problem of their own, and that an overview does not contain.
+var notListed = []string{"apiservices", "certificatesigningrequests", "persistentvolumes", "replicationcontrollers"}
+
+// otherTypes records the types that the overview does not contain.
 func (v *overview) otherTypes() {
 	groups, err := v.served.ServerGroups()
 	if err != nil {
@@ -125,10 +127,12 @@ func (v *overview) otherTypes() {
 			others = append(others, g.Name)
 		}
 	}
+	what := nameList(notListed)
 	if len(others) > 0 {
 		slices.Sort(others)
-		v.addUnread(NotChecked{What: "custom resources of " + nameList(others), Why: notInOverview})
+		what += ", and custom resources of " + nameList(others)
 	}
+	v.addUnread(NotChecked{What: what, Why: notInOverview})
 }
 
 // checkNamespace fails if the namespace does not exist. Lists of such a namespace are
@@ -301,6 +305,7 @@ func (v *overview) result() *Overview {
 	for _, l := range v.snapshot.truncatedKinds() {
 		v.addUnread(NotChecked{What: "all " + l, Why: fmt.Sprintf("there are more than %d", pageSize*maxPages)})
 	}
+	v.otherTypes()
 	for _, p := range v.byKey {
 		slices.SortFunc(p.Objects, compareObjects)
 		v.Problems = append(v.Problems, *p)

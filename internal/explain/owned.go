@@ -56,12 +56,15 @@ func (q *inquiry) owned() []reference {
 	}
 	kinds := ownedKinds[kind.GroupKind()]
 	if q.within == nil {
-		kinds = slices.Concat(kinds, q.siblings(kind.GroupKind()), workloads)
+		common := workloads
+		if q.namespace != "" { // there are too many in the cluster
+			common = slices.Concat(workloads, []schema.GroupKind{podKind, claimKind})
+		}
+		siblings := q.siblings(kind.GroupKind())
+		siblings = siblings[:max(0, min(len(siblings), maxOwnedTypes-len(kinds)-len(common)))]
+		kinds = slices.Concat(kinds, siblings, common)
 	}
-	if q.within == nil && q.namespace != "" { // there are too many in the cluster
-		kinds = append(kinds, podKind, claimKind)
-	}
-	all := q.ownedOf(q.object, kinds[:min(len(kinds), maxOwnedTypes)])
+	all := q.ownedOf(q.object, kinds)
 	text, failing := q.allText(), q.failingPods()
 	rank := func(r reference) int {
 		switch {

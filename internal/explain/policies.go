@@ -110,8 +110,8 @@ func ciliumLabels(p *corev1.Pod) labels.Set {
 // deniedByIstio adds to the cause which AuthorizationPolicies decide about the calls that the log says are denied. It
 // leads nowhere: they do what they should.
 func (q *inquiry) deniedByIstio([]string) []reference {
-	p, c := q.loggedPod(), q.explanation.Cause
-	if p == nil || c == nil {
+	p := q.loggedPod()
+	if p == nil {
 		return nil
 	}
 	for _, line := range q.explanation.Log.whole {
@@ -119,13 +119,10 @@ func (q *inquiry) deniedByIstio([]string) []reference {
 			continue
 		}
 		for _, s := range q.servicesIn(line) {
-			names := q.authorizing(s)
-			if len(names) == 0 || strings.Contains(c.Message, names[0]) {
-				continue
+			if names := q.authorizing(s); len(names) > 0 {
+				q.explanation.Cause.add(fmt.Sprintf("its log says that Istio denies its calls of Service %q: AuthorizationPolicy %s of namespace %q decides about them, and the pod runs as ServiceAccount %q",
+					s.Name, strings.Join(names, ", "), s.Namespace, p.Spec.ServiceAccountName), "if the calls are wanted, add a rule for this ServiceAccount")
 			}
-			c.Message = shortLine(fmt.Sprintf("%s; its log says that Istio denies its calls of Service %q: AuthorizationPolicy %s of namespace %q decides about them, and the pod runs as ServiceAccount %q",
-				c.Message, s.Name, strings.Join(names, ", "), s.Namespace, p.Spec.ServiceAccountName))
-			c.Advice = "if the calls are wanted, add a rule for this ServiceAccount"
 		}
 	}
 	return nil

@@ -36,8 +36,7 @@ func (q *inquiry) denied() []reference {
 	}
 	r := request{m[1], m[2], m[3], m[4], m[5], m[6]}
 	if why, advice := q.whyDenied(r); why != "" {
-		x.Cause.Message = shortLine(x.Cause.Message + "; " + why)
-		x.Cause.Advice, x.Cause.Passing = advice, false
+		x.Cause.add(why, advice)
 	}
 	return nil
 }

@@ -326,11 +326,10 @@ func (q *inquiry) missingSecrets() []reference {
 		namespace = certManagerNamespace
 	}
 	var all []reference
-	c := q.explanation.Cause
-	const usually = "; cert-manager reads it in its own namespace, usually " + certManagerNamespace
+	const usually = "cert-manager reads it in its own namespace, usually " + certManagerNamespace
 	for _, m := range missingSecretText.FindAllStringSubmatch(q.allText(), maxReferences) {
-		if namespace == certManagerNamespace && q.namespace != namespace && c != nil && !strings.HasSuffix(c.Message, usually) {
-			c.Message = shortLine(c.Message + usually)
+		if namespace == certManagerNamespace && q.namespace != namespace {
+			q.explanation.Cause.add(usually, "")
 		}
 		all = append(all, q.missingSecret(namespace, m[1])...)
 	}

@@ -14,6 +14,9 @@ import (
 	"github.com/bongsu-io/bongsu/pkg/diagnosis"
 )
 
+// unprocessed is the summary of an object whose status is missing, or about a former spec.
+const unprocessed = "the controller manager has not processed it yet"
+
 const kindAutoscaler = "HorizontalPodAutoscaler"
 
 // autoscaler explains a HorizontalPodAutoscaler by its conditions.
@@ -27,7 +30,8 @@ func (q *inquiry) autoscaler() error {
 	q.set(kindAutoscaler, Running, fmt.Sprintf("%s has %s; the limits are %d and %d",
 		target, plural(int(h.Status.CurrentReplicas), "pod"), replicas(h.Spec.MinReplicas), h.Spec.MaxReplicas))
 	if len(h.Status.Conditions) == 0 {
-		q.set(kindAutoscaler, Waiting, "the controller manager has not processed it yet")
+		q.set(kindAutoscaler, Waiting, unprocessed)
+		q.limitWait(h.CreationTimestamp.Time, processedAfter)
 	}
 	for _, c := range h.Status.Conditions {
 		switch {
@@ -64,7 +68,8 @@ func (q *inquiry) disruptionBudget() error {
 	blocked := diagnosis.FromBudget(b)
 	switch {
 	case s.ObservedGeneration < b.Generation:
-		q.set(kindBudget, Waiting, "the controller manager has not processed it yet")
+		q.set(kindBudget, Waiting, unprocessed)
+		q.limitWait(changedAt(b, ""), processedAfter)
 	case blocked != nil && blocked.Reason == policyv1.InsufficientPodsReason && q.logs == nil: // an overview shows what does not run
 	case blocked != nil: // the pods themselves run
 		q.explanation.State, q.explanation.partial = Waiting, true

@@ -224,7 +224,7 @@ Service shop/web is not ready yet, and no problem is known: it selects no pod
 
 could not read ` + resource + `: you may not list them`}})
 		o := overviewOf(t, fakeCluster(t, webService+namespace, kind), "shop")
-		if len(o.Problems) > 0 || len(o.NotChecked) != 1 {
+		if len(o.Problems) > 0 || len(o.NotChecked) != 2 || o.NotChecked[1].Why != notInOverview {
 			t.Errorf("without %s: got %+v", kind, o)
 		}
 	}

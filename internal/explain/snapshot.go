@@ -115,10 +115,16 @@ func matches(o client.Object, options *client.ListOptions) bool {
 	if options.LabelSelector != nil && !options.LabelSelector.Matches(labels.Set(o.GetLabels())) {
 		return false
 	}
-	e, isEvent := o.(*corev1.Event) // the only type that an overview selects by fields
-	return options.FieldSelector == nil || isEvent && options.FieldSelector.Matches(fields.Set{
-		"involvedObject.kind": e.InvolvedObject.Kind, "involvedObject.name": e.InvolvedObject.Name,
-	})
+	if options.FieldSelector == nil {
+		return true
+	}
+	switch o := o.(type) { // the types that an overview selects by fields
+	case *corev1.Event:
+		return options.FieldSelector.Matches(fields.Set{"involvedObject.kind": o.InvolvedObject.Kind, "involvedObject.name": o.InvolvedObject.Name})
+	case *corev1.Pod:
+		return options.FieldSelector.Matches(fields.Set{"spec.nodeName": o.Spec.NodeName})
+	}
+	return false
 }
 
 // read returns the objects of a type. It lists them on the first call.
@@ -186,7 +192,11 @@ func (l *listed) add(item runtime.Object) {
 	if e, ok := o.(*corev1.Event); ok && !diagnosis.IsRelevant(e.Type, e.Reason) {
 		return
 	}
-	o.SetManagedFields(nil)
+	times := o.GetManagedFields()
+	for i := range times {
+		times[i].FieldsV1 = nil // most of the object's memory
+	}
+	o.SetManagedFields(times)
 	l.objects[o.GetNamespace()] = append(l.objects[o.GetNamespace()], o)
 	l.byKey[client.ObjectKeyFromObject(o)] = o
 }

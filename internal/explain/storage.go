@@ -174,10 +174,8 @@ func (q *inquiry) attachedTo() []reference {
 		attached, _, _ := unstructured.NestedBool(contentOf(o), "status", "attached")
 		claimed := slices.ContainsFunc(q.workload.Claims, func(c *corev1.PersistentVolumeClaim) bool { return volume != "" && c.Spec.VolumeName == volume })
 		own := slices.ContainsFunc(q.workload.Pods, func(p *corev1.Pod) bool { return p.Name == q.blaming.Object.Name && p.Spec.NodeName == node })
-		if text, _, _ := unstructured.NestedString(contentOf(o), "status", "detachError", "message"); attached && claimed && !own && text != "" && q.explanation.Cause != nil {
-			c := q.explanation.Cause
-			c.Message = shortLine(fmt.Sprintf("%s, %q, and cannot be detached from it: %s", c.Message, node, text))
-			c.Advice = "ask the cluster's administrator to correct the storage driver, or its access to the storage backend"
+		if text, _, _ := unstructured.NestedString(contentOf(o), "status", "detachError", "message"); attached && claimed && !own && text != "" {
+			q.explanation.Cause.add(fmt.Sprintf("it cannot be detached from node %q: %s", node, text), "ask the cluster's administrator to correct the storage driver, or its access to the storage backend")
 			continue
 		}
 		if attached && claimed && !own && len(all) < maxReferences {

@@ -57,6 +57,9 @@ func WriteResult(w io.Writer, found Result, now time.Time) error {
 func WriteText(w io.Writer, x *Explanation, now time.Time) error {
 	var p page
 	p.line("%s %s %s: %s", x.Kind, path.Join(x.Namespace, x.Name), stateText(x), x.Summary)
+	if x.LateAfter != nil {
+		p.line("  This is usual for %s more", duration.HumanDuration(max(0, x.LateAfter.Sub(now))))
+	}
 	if x.Cause != nil {
 		title := "Cause"
 		if x.State == Unknown {

@@ -109,12 +109,10 @@ func leadsIn(q *inquiry, leads []textLead, text string) (all []reference) {
 // pullSecret adds to the cause that a Secret for images does not exist, and returns what should create it. A kubelet says
 // only that it cannot read it.
 func (q *inquiry) pullSecret(m []string) []reference {
-	c := q.explanation.Cause
-	if c == nil || q.logs == nil || !q.lacksSecret(q.namespace, m[1]) { // an overview reads no Secrets of pods
+	if q.logs == nil || !q.lacksSecret(q.namespace, m[1]) { // an overview reads no Secrets of pods
 		return nil
 	}
-	c.Message = shortLine(c.Message + "; the Secret does not exist")
-	c.Advice = "create the Secret, or correct its name in imagePullSecrets of the pod or of its ServiceAccount"
+	q.explanation.Cause.add("the Secret does not exist", "create the Secret, or correct its name in imagePullSecrets of the pod or of its ServiceAccount")
 	return q.missingSecret(q.namespace, m[1])
 }
 
@@ -132,7 +130,7 @@ func (q *inquiry) lacksSecret(namespace, name string) bool {
 // accountSecrets adds to the cause which Secret for images does not exist, of those of the ServiceAccount in the spec.
 func (q *inquiry) accountSecrets([]string) []reference {
 	u, ok := q.object.(*unstructured.Unstructured)
-	if !ok || q.explanation.Cause == nil || q.logs == nil {
+	if !ok || q.logs == nil {
 		return nil
 	}
 	name, _, _ := unstructured.NestedString(u.Object, "spec", "serviceAccountName")
@@ -147,9 +145,7 @@ func (q *inquiry) accountSecrets([]string) []reference {
 	var all []reference
 	for _, s := range account.ImagePullSecrets[:min(len(account.ImagePullSecrets), maxReferences)] {
 		if q.lacksSecret(q.namespace, s.Name) {
-			c := q.explanation.Cause
-			c.Message = shortLine(fmt.Sprintf("%s; Secret %q in imagePullSecrets of ServiceAccount %q does not exist", c.Message, s.Name, account.Name))
-			c.Advice = "create the Secret, or correct its name in the ServiceAccount"
+			q.explanation.Cause.add(fmt.Sprintf("Secret %q in imagePullSecrets of ServiceAccount %q does not exist", s.Name, account.Name), "create the Secret, or correct its name in the ServiceAccount")
 			all = append(all, q.missingSecret(q.namespace, s.Name)...)
 		}
 	}
@@ -235,13 +231,10 @@ func (q *inquiry) servingCertificates([]string) []reference {
 			names = append(names, o.GetName())
 		}
 	}
-	c := q.explanation.Cause
-	if len(names) == 0 || c == nil || strings.Contains(c.Message, names[0]) {
-		return nil
+	if len(names) > 0 {
+		q.explanation.Cause.add(fmt.Sprintf("by its log, kubelets have no certificate: %s for them wait for an approval, such as CertificateSigningRequest %s", plural(len(names), "request"), names[0]),
+			"ask the cluster's administrator to check and approve them (kubectl certificate approve), or to run a controller that does")
 	}
-	c.Message = shortLine(fmt.Sprintf("%s; by its log, kubelets have no certificate: %s for them wait for an approval, such as CertificateSigningRequest %s",
-		c.Message, plural(len(names), "request"), names[0]))
-	c.Advice = "ask the cluster's administrator to check and approve them (kubectl certificate approve), or to run a controller that does"
 	return nil
 }
 
@@ -255,12 +248,13 @@ func (q *inquiry) policyParams(m []string) []reference {
 			of = append(of, b)
 		}
 	}
-	if c := q.explanation.Cause; c != nil && len(of) == 1 && !strings.Contains(c.Message, of[0].Name) {
+	if len(of) == 1 {
 		ref := of[0].Spec.ParamRef
-		c.Message = shortLine(fmt.Sprintf("%s; ValidatingAdmissionPolicyBinding %q names the parameters %q", c.Message, of[0].Name, ref.Name))
+		detail := fmt.Sprintf("ValidatingAdmissionPolicyBinding %q names the parameters %q", of[0].Name, ref.Name)
 		if ref.Namespace != "" { // otherwise, they can be of the cluster
-			c.Message = shortLine(fmt.Sprintf("%s of namespace %q", c.Message, ref.Namespace))
+			detail += fmt.Sprintf(" of namespace %q", ref.Namespace)
 		}
+		q.explanation.Cause.add(detail, "")
 	}
 	return nil
 }

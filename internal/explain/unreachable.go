@@ -146,9 +146,8 @@ func (q *inquiry) withoutDNS() bool {
 	if allowed || len(names) == 0 {
 		return false
 	}
-	x := &q.explanation
-	x.Cause.Message = shortLine(fmt.Sprintf("%s: its log says that it cannot resolve a name, and NetworkPolicy %s allows the pod no connection to port %d (DNS)", x.Cause.Message, strings.Join(names, ", "), dnsPort))
-	x.Cause.Advice, x.Cause.Passing = "add an egress rule for the ports 53 of UDP and TCP", false
+	q.explanation.Cause.add(fmt.Sprintf("its log says that it cannot resolve a name, and NetworkPolicy %s allows the pod no connection to port %d (DNS)", strings.Join(names, ", "), dnsPort),
+		"add an egress rule for the ports 53 of UDP and TCP")
 	return true
 }
 
@@ -188,9 +187,7 @@ func (q *inquiry) forbidden(s *corev1.Service) bool {
 	if by == "" {
 		return false
 	}
-	x := &q.explanation
-	x.Cause.Message = shortLine(fmt.Sprintf("%s: its log says that Service %q does not answer, and %s", x.Cause.Message, s.Name, by))
-	x.Cause.Advice, x.Cause.Passing = advice, false
+	q.explanation.Cause.add(fmt.Sprintf("its log says that Service %q does not answer, and %s", s.Name, by), advice)
 	return true
 }
 

@@ -53,10 +53,6 @@ const networksAnnotation = "k8s.v1.cni.cncf.io/networks"
 // addressRange adds to the cause which range of whereabouts has no free address, and who uses it. It leads nowhere: the pods
 // there run, or are gone.
 func (q *inquiry) addressRange([]string) []reference {
-	c := q.explanation.Cause
-	if c == nil {
-		return nil
-	}
 	for _, o := range q.listOf(networkAttachment) {
 		named := slices.ContainsFunc(q.workload.Pods, func(p *corev1.Pod) bool { return mentions(p.Annotations[networksAnnotation], o.GetName()) })
 		config, _, _ := unstructured.NestedString(contentOf(o), "spec", "config")
@@ -64,10 +60,7 @@ func (q *inquiry) addressRange([]string) []reference {
 		if !named || m == nil {
 			continue
 		}
-		text := fmt.Sprintf("; NetworkAttachmentDefinition %q takes them from the range %s", o.GetName(), m[1])
-		if !strings.Contains(c.Message, text) {
-			c.Message = shortLine(c.Message + text + q.givenAway(m[1]))
-		}
+		q.explanation.Cause.add(fmt.Sprintf("NetworkAttachmentDefinition %q takes them from the range %s", o.GetName(), m[1])+q.givenAway(m[1]), "")
 	}
 	return nil
 }
@@ -121,11 +114,9 @@ func (q *inquiry) devices(m []string) []reference {
 	vendor := parts[max(0, len(parts)-2)]
 	for _, o := range q.listIn("", workloads[2]) {
 		d, ok := o.(*appsv1.DaemonSet)
-		c := q.explanation.Cause
-		if ok && c != nil && d.Status.DesiredNumberScheduled == 0 && strings.Contains(d.Name, vendor) && strings.Contains(d.Name, "plugin") && !strings.Contains(c.Message, d.Name) {
-			c.Message = shortLine(fmt.Sprintf("%s; DaemonSet %q of namespace %q should offer it, and runs on no node: it selects those with the labels %s",
-				c.Message, d.Name, d.Namespace, labels.Set(d.Spec.Template.Spec.NodeSelector)))
-			c.Advice = "ask the cluster's administrator to add the labels to the nodes that have the device"
+		if ok && d.Status.DesiredNumberScheduled == 0 && strings.Contains(d.Name, vendor) && strings.Contains(d.Name, "plugin") {
+			q.explanation.Cause.add(fmt.Sprintf("DaemonSet %q of namespace %q should offer it, and runs on no node: it selects those with the labels %s", d.Name, d.Namespace, labels.Set(d.Spec.Template.Spec.NodeSelector)),
+				"ask the cluster's administrator to add the labels to the nodes that have the device")
 		}
 	}
 	return all[:min(len(all), maxReferences)]
@@ -341,10 +332,7 @@ func (q *inquiry) wrongClock() []reference {
 	if p == nil || p.Spec.NodeName == "" {
 		return nil
 	}
-	if c := q.explanation.Cause; c != nil {
-		c.Message = shortLine(fmt.Sprintf("%s; its log says that the clock of a server differs from that of its node, %q", c.Message, p.Spec.NodeName))
-		c.Advice = "ask the cluster's administrator to check the time of both"
-	}
+	q.explanation.Cause.add(fmt.Sprintf("its log says that the clock of a server differs from that of its node, %q", p.Spec.NodeName), "ask the cluster's administrator to check the time of both")
 	node := &corev1.Node{}
 	if err := q.objects.Get(q.ctx, client.ObjectKey{Name: p.Spec.NodeName}, node); err != nil {
 		q.unread("nodes", "get them", err)
@@ -381,8 +369,7 @@ func (q *inquiry) counted() []reference {
 		}
 	}
 	if users[most] > 1 && 2*users[most] >= len(all) {
-		c := q.explanation.Cause
-		c.Message = shortLine(fmt.Sprintf("%s; %d of them belong to %s", c.Message, users[most], most))
+		q.explanation.Cause.add(fmt.Sprintf("%d of them belong to %s", users[most], most), "")
 	}
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bongsu-io/bongsu/internal/kube"
 	"github.com/bongsu-io/bongsu/pkg/diagnosis"
@@ -46,7 +47,8 @@ func (q *inquiry) limitWait(since time.Time, usual time.Duration) {
 }
 
 // limitPods sets the limit of an object with pods. A pod that is created, or that is not ready any
-// more, begins it again.
+// more, begins it again. If all pods are ready, one is missing: its place is free since a pod ends, or since the
+// status says so.
 func (q *inquiry) limitPods() {
 	if q.object == nil {
 		return
@@ -64,6 +66,9 @@ func (q *inquiry) limitPods() {
 		}
 	}
 	at := notReadySince(q.workload.Pods)
+	if at.IsZero() {
+		at = latest(endOf(q.workload.Pods), changedAt(q.object, subresourceStatus))
+	}
 	if at.IsZero() && !q.clock.Now().Before(since.Add(usual)) {
 		return // it can have been ready until now
 	}
@@ -84,6 +89,29 @@ func notReadySince(pods []*corev1.Pod) (since time.Time) {
 	return since
 }
 
+// endOf returns when the last deleted pod has ended at the latest. It is zero if none is being deleted.
+func endOf(pods []*corev1.Pod) (end time.Time) {
+	for _, p := range pods {
+		if p.DeletionTimestamp != nil {
+			end = latest(end, p.DeletionTimestamp.Time)
+		}
+	}
+	return end
+}
+
+const subresourceStatus = "status"
+
+// changedAt returns when a subresource of an object was last changed. Without a subresource, that is the object itself. The
+// time is zero if it is unknown.
+func changedAt(o client.Object, subresource string) (at time.Time) {
+	for _, f := range o.GetManagedFields() {
+		if f.Subresource == subresource && f.Time != nil {
+			at = latest(at, f.Time.Time)
+		}
+	}
+	return at
+}
+
 func latest(a, b time.Time) time.Time {
 	if b.After(a) {
 		return b
@@ -99,17 +127,19 @@ func (q *inquiry) checkWait() {
 		return
 	}
 	now := q.clock.Now()
+	warning := ""
+	if e := q.latestWarning(); e != nil {
+		warning = "; the last Warning is " + e.Reason + ": " + shortLine(e.Note)
+	}
 	if at := p.at().UTC(); now.Before(at) {
 		x.LateAfter = &at
+		x.Summary += warning
 		return
 	}
 	cause := diagnosis.Cause{
 		Reason: reasonNotReady, Object: diagnosis.Object{Kind: x.Kind, Name: x.Name}, Time: p.since, Count: 1,
-		Message: fmt.Sprintf("it has not been ready for %s, and nothing says why: %s", duration.HumanDuration(now.Sub(p.since)), x.Summary),
+		Message: fmt.Sprintf("it has not been ready for %s, and nothing says why: %s", duration.HumanDuration(now.Sub(p.since)), x.Summary) + warning,
 		Advice:  "waiting has not helped: " + q.whereToLook(),
-	}
-	if e := q.latestWarning(); e != nil {
-		cause.Message += "; the last Warning is " + e.Reason + ": " + shortLine(e.Note)
 	}
 	x.Cause, x.State = causeOf(&cause), Failing
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -37,8 +38,9 @@ type Link struct {
 	Kind      string `json:"kind"`
 	Namespace string `json:"namespace,omitempty"`
 	Name      string `json:"name"`
-	// Message is what its own status says.
-	Message string `json:"message"`
+	// Message is what its own status says, and Time when it last did. The time is left out if it is unknown.
+	Message string     `json:"message"`
+	Time    *time.Time `json:"time,omitempty"`
 }
 
 // reasonStopped is the reason of an object that others need, and that is stopped.
@@ -145,9 +147,13 @@ func (q *inquiry) inherit(r reference, found *Explanation) {
 	x, root := &q.explanation, *found.Cause
 	own := x.Summary
 	if x.Cause != nil {
-		own = x.Cause.Message
+		own, x.ownTime = x.Cause.Message, x.Cause.Time
 	}
-	x.Chain = append([]Link{{Kind: found.Kind, Namespace: found.Namespace, Name: found.Name, Message: cmp.Or(found.own, found.Cause.Message)}}, found.Chain...)
+	link := Link{Kind: found.Kind, Namespace: found.Namespace, Name: found.Name, Message: cmp.Or(found.own, found.Cause.Message), Time: found.ownTime}
+	if len(found.Chain) == 0 {
+		link.Time = found.Cause.Time
+	}
+	x.Chain = append([]Link{link}, found.Chain...)
 	x.own = own
 	relation := r.relation
 	if root.alone == "" {
@@ -181,9 +187,8 @@ func (q *inquiry) inherit(r reference, found *Explanation) {
 
 // deadlock makes a cycle of objects that wait for each other the cause of the target.
 func (q *inquiry) deadlock(r reference) {
-	x := &q.explanation
-	if x.Cause != nil {
-		x.Cause.Message = shortLine(x.Cause.Message + "; " + r.String() + " waits for it in turn, so that waiting does not help")
-		x.Cause.Passing = false
+	if c := q.explanation.Cause; c != nil {
+		c.add(r.String()+" waits for it in turn, so that waiting does not help", "")
+		c.Passing = false
 	}
 }

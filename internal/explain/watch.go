@@ -3,6 +3,7 @@ package explain
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"time"
 
 	"k8s.io/utils/clock"
@@ -76,7 +77,10 @@ func (x *Explanation) essence() any {
 	if x.Deletion != nil {
 		c.Deletion = &Deletion{WaitsFor: x.Deletion.WaitsFor, Release: x.Deletion.Release}
 	}
-	c.Others = nil
+	c.Chain, c.Others = slices.Clone(x.Chain), nil
+	for i := range c.Chain {
+		c.Chain[i].Time = nil
+	}
 	for i := range x.Others {
 		c.Others = append(c.Others, *essential(&x.Others[i]))
 	}

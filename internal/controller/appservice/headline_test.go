@@ -76,7 +76,7 @@ func TestAPodThatWasPreemptedAndIsGoneIsReported(t *testing.T) {
 	s.kubelet.Running(t, next, true)
 	s.awaitReady()
 	s.g.Eventually(s.eventCount(diagnosis.ReasonPreempted)).WithTimeout(patience).Should(Equal(1))
-	s.g.Expect(s.now().Status.LastFailure).To(HaveValue(HaveField("Reason", diagnosis.ReasonPreempted)))
+	s.g.Eventually(s.now).WithTimeout(patience).Should(HaveField("Status.LastFailure", HaveValue(HaveField("Reason", diagnosis.ReasonPreempted))), "the Event comes first")
 }
 
 // A ReplicaSet keeps pods that have ended.
@@ -94,7 +94,7 @@ func TestAnEvictedPodThatWasReplacedNoLongerCounts(t *testing.T) {
 	s.await(v1alpha1.ConditionStalled, metav1.ConditionFalse, v1alpha1.ReasonNotStalled)
 	s.g.Expect(s.now().Status.State).To(Equal(v1alpha1.StateStarting))
 	s.g.Eventually(s.eventCount(diagnosis.ReasonEvicted)).WithTimeout(patience).Should(Equal(1))
-	s.g.Expect(s.now().Status.LastFailure).To(HaveValue(HaveField("Reason", diagnosis.ReasonEvicted)))
+	s.g.Eventually(s.now).WithTimeout(patience).Should(HaveField("Status.LastFailure", HaveValue(HaveField("Reason", diagnosis.ReasonEvicted))), "the Event comes first")
 	s.g.Expect(s.now().Status.Nodes).To(ConsistOf(next.Name))
 
 	s.change(func(a *v1alpha1.AppService) { a.Spec.Suspend = true })
