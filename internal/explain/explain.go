@@ -339,15 +339,11 @@ func (q *inquiry) diagnose() {
 		q.starting(d.Cause)
 		return
 	}
-	if d.Cause != nil {
-		d.Cause.Overdue(q.workload.Now)
-		if q.logs != nil {
-			q.addNodeEvent(d.Cause)
-		}
+	if d.Cause != nil && q.logs != nil {
+		q.addNodeEvent(d.Cause)
 	}
 	x.Cause, q.blaming = causeOf(d.Cause), d.Cause
 	for i := range d.Others {
-		d.Others[i].Overdue(q.workload.Now)
 		x.Others = append(x.Others, *causeOf(&d.Others[i]))
 	}
 	if x.Cause != nil {

@@ -106,7 +106,7 @@ func (c *container) waitingCauses(w *corev1.ContainerStateWaiting) []Cause {
 	}
 	r, ok := match(startRules, stripNoise(w.Message))
 	if !ok {
-		r = explanation{message: excerpt(stripNoise(w.Reason + ": " + w.Message)), advice: administratorLater, transient: true}
+		r = retried(excerpt(stripNoise(w.Reason + ": " + w.Message)))
 	}
 	r.message = c.label() + " does not start: " + r.message
 	return []Cause{c.cause(ReasonCreateContainerError, r)}

@@ -12,6 +12,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	gocmp "github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
@@ -90,6 +91,9 @@ type state struct {
 	// Before is what the diagnosis said before the state was added. It is empty if that was right, or
 	// if it is not recorded.
 	Before string `json:"before,omitempty"`
+
+	// now is the time of the check, or zero.
+	now time.Time
 }
 
 // text is a reason with the message of a status, or with the note of an Event.
@@ -242,7 +246,7 @@ func TestAnUpdateOfTheCorpusChangesOnlyWhatIsNewOrNamed(t *testing.T) {
 func (s *state) cause(t *testing.T) *Cause {
 	t.Helper()
 	if s.Object != nil {
-		return s.objectCause(t)
+		return s.checked(s.objectCause(t))
 	}
 	if s.Resize == nil && s.ResizeError == nil {
 		return Diagnose(s.workload()).Cause
@@ -252,11 +256,19 @@ func (s *state) cause(t *testing.T) *Cause {
 	c.Status.Capacity = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("10Gi")}
 	if s.ResizeError != nil {
 		c.Status.Conditions = []corev1.PersistentVolumeClaimCondition{{
-			Type: corev1.PersistentVolumeClaimConditionType(s.ResizeError.Reason), Status: corev1.ConditionTrue, Message: s.ResizeError.Message,
+			Type: corev1.PersistentVolumeClaimConditionType(s.ResizeError.Reason), Status: corev1.ConditionTrue, Message: s.ResizeError.Message, LastTransitionTime: metaAt(5),
 		}}
-		return FromClaim(c, nil)
+		return s.checked(FromClaim(c, nil))
 	}
-	return FromClaim(c, []Event{s.Resize.event(claimEvent(5, "", ""))})
+	return s.checked(FromClaim(c, []Event{s.Resize.event(claimEvent(5, "", ""))}))
+}
+
+// checked returns a cause of an object as the diagnosis reports it at the time of the check.
+func (s *state) checked(cause *Cause) *Cause {
+	if cause == nil || s.now.IsZero() {
+		return cause
+	}
+	return Diagnose(Workload{Now: s.now, Known: []Cause{*cause}}).Cause
 }
 
 // objectCause is what an object shows itself, or an Event that regards it.
@@ -264,7 +276,7 @@ func (s *state) objectCause(t *testing.T) *Cause {
 	t.Helper()
 	u := unstructured.Unstructured{Object: s.Object}
 	if s.Event != nil {
-		return FromEvent(s.Event.event(Event{Type: corev1.EventTypeWarning, Regarding: Object{u.GetKind(), u.GetName()}, LastSeen: at(5), Count: 1}))
+		return FromEvent(s.Event.event(Event{Type: corev1.EventTypeWarning, Regarding: Object{u.GetKind(), u.GetName()}, FirstSeen: at(5), LastSeen: at(5), Count: 1}))
 	}
 	objects := map[string]metav1.Object{
 		"Deployment": &appsv1.Deployment{}, "ReplicaSet": &appsv1.ReplicaSet{}, "Job": &batchv1.Job{},
@@ -275,6 +287,9 @@ func (s *state) objectCause(t *testing.T) *Cause {
 	}
 	switch o := objects[u.GetKind()].(type) {
 	case *autoscalingv2.HorizontalPodAutoscaler:
+		for i := range o.Status.Conditions {
+			o.Status.Conditions[i].LastTransitionTime = metaAt(5)
+		}
 		if causes := FromAutoscaler(o); len(causes) > 0 {
 			return &causes[0]
 		}
@@ -312,7 +327,7 @@ func writeCorpus(t *testing.T, file string, states []state) {
 
 // workload builds what the cluster contains in the state.
 func (s *state) workload() Workload {
-	w := Workload{Nodes: &Nodes{Total: 2, Largest: corev1.ResourceList{
+	w := Workload{Now: s.now, Nodes: &Nodes{Total: 2, Largest: corev1.ResourceList{
 		corev1.ResourceCPU: resource.MustParse("4"), corev1.ResourceMemory: resource.MustParse("16Gi"), corev1.ResourceEphemeralStorage: resource.MustParse("100Gi"),
 	}}}
 	maps.Copy(w.Nodes.Largest, s.NodesHave)

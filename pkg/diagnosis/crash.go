@@ -59,6 +59,7 @@ func (c *container) crashCause(reason string, t *corev1.ContainerStateTerminated
 		cause := c.withCrashCount(c.cause(ReasonError, explanation{
 			message:   "the node has no record of how " + c.label() + " ended",
 			advice:    "the node or its kubelet was restarted, or the pod was evicted; wait until the container or pod is replaced",
+			late:      "ask the cluster's administrator to check the node",
 			transient: true,
 			means:     MeansUnseenEnd,
 		}), t)

@@ -29,7 +29,7 @@ var creationRules = []rule{
 	{name: "quota-usage-changed", problem: passing, reason: ReasonFailedCreate,
 		text:    compile(`cannot be fulfilled on resourcequotas "([^"]+)": the object has been modified`),
 		message: `the usage of ResourceQuota "${1}" changed at the same moment`,
-		advice:  "wait for the next attempt"},
+		advice:  "wait for the next attempt", late: administrator},
 	{name: "patch-does-not-apply", problem: lasting, reason: ReasonFailedCreate,
 		text:    compile(`(?:add|replace|remove|test) operation does not apply: (.*)`),
 		message: "the change that a mutating webhook or policy makes does not fit it: ${1}",
@@ -49,7 +49,7 @@ var creationRules = []rule{
 	{name: "policy-not-synced", problem: passing, reason: ReasonFailedCreate,
 		text:    compile(`ValidatingAdmissionPolicy '([^']+)'(?: with binding '[^']+')? denied request: failed to configure \w+: (.* not yet synced .*)`),
 		message: `admission policy "${1}" cannot be evaluated yet: ${2}`,
-		advice:  "wait"},
+		advice:  "wait", late: administrator},
 	{name: "policy-not-configured", problem: lasting, reason: ReasonAdmissionDenied,
 		text:    compile(`ValidatingAdmissionPolicy '([^']+)'(?: with binding '[^']+')? denied request: failed to configure \w+: (.*)`),
 		message: `admission policy "${1}" cannot be evaluated, and then forbids it: ${2}`,
@@ -57,11 +57,11 @@ var creationRules = []rule{
 	{name: "webhook-times-out-inside", problem: passing, reason: ReasonFailedCreate,
 		text:    compile(`admission webhook "([^"]+)" denied the request:? ?(.*\b(?:dial tcp|i/o timeout|timed out|context deadline exceeded|context canceled|connection refused|server misbehaving)\b.*)`),
 		message: `admission webhook "${1}" could not check it: ${2}`,
-		advice:  administratorLater},
+		advice:  administratorLater, late: administrator},
 	{name: "quota-status-unknown", problem: passing, reason: ReasonFailedCreate,
 		text:    compile(`status unknown for quota: ([^,\s]+)`),
 		message: `the usage of ResourceQuota "${1}" is not known yet`,
-		advice:  "wait"},
+		advice:  "wait", late: administrator},
 	{name: "quota-needed-for-resource", problem: lasting, reason: ReasonAdmissionDenied,
 		text:    compile(`insufficient quota to consume: (.*)`),
 		message: "no ResourceQuota of the namespace allows ${1}",
@@ -77,7 +77,8 @@ var creationRules = []rule{
 	{name: "object-being-deleted", problem: passing, reason: ReasonFailedCreate,
 		text:    compile(`^object is being deleted: `),
 		message: "the earlier object of its name is still being deleted",
-		advice:  "wait until it is gone"},
+		advice:  "wait until it is gone",
+		late:    "find out why its deletion does not end: check its finalizers"},
 	{name: "namespace-node-selector-conflict", problem: lasting, reason: ReasonAdmissionDenied,
 		text:    compile(`pod node label selector (?:labels )?conflicts? with its namespace`),
 		message: "its nodeSelector contradicts that of the namespace",
@@ -153,7 +154,7 @@ var creationRules = []rule{
 	{name: "webhook-no-endpoints", problem: passing, reason: ReasonFailedCreate,
 		text:    compile(`failed calling webhook "([^"]+)".*no endpoints available for service`),
 		message: `no pod of admission webhook "${1}" is ready`,
-		advice:  administratorLater},
+		advice:  administratorLater, late: administrator},
 	{name: "webhook-invalid-answer", problem: lasting, reason: ReasonFailedCreate,
 		text:    compile(`failed calling webhook "([^"]+)".*(?:the server could not find the requested resource|unexpected response code|received invalid webhook response|expected response\.uid)`),
 		message: `admission webhook "${1}" gives no valid answer`,
@@ -161,23 +162,25 @@ var creationRules = []rule{
 	{name: "webhook-no-answer", problem: passing, reason: ReasonFailedCreate,
 		text:    compile(`failed calling webhook "([^"]+)"`),
 		message: `admission webhook "${1}" does not answer`,
-		advice:  administratorLater},
+		advice:  administratorLater, late: administrator},
 	{name: "object-modified", problem: passing, reason: ReasonFailedCreate,
 		text:    compile(`Operation cannot be fulfilled on \S+ "[^"]*": the object has been modified`),
 		message: "it changed at the same moment",
-		advice:  "wait for the next attempt"},
+		advice:  "wait for the next attempt", late: administrator},
 	{name: "object-exists", problem: passing, reason: ReasonFailedCreate,
 		text:    compile(`^\S+ ("[^"]*") already exists`),
 		message: "${1} already exists",
-		advice:  "wait until it is gone; delete it if no other controller manages it"},
+		advice:  "wait until it is gone; delete it if no other controller manages it",
+		late:    "delete it if no other controller manages it"},
 	{name: "apiserver-error", problem: passing, reason: ReasonFailedCreate,
 		text:    compile(`at this time because there was an (error .*)`),
 		message: "the API server has an ${1}",
-		advice:  administratorLater},
+		advice:  administratorLater, late: administrator},
 	{name: "claim-still-deleted", problem: passing, reason: ReasonFailedCreate,
 		text:    compile(`^pvc (\S+) is being deleted`),
 		message: `claim "${1}" is being deleted`,
-		advice:  "wait until it is gone, and check its finalizers if it stays"},
+		advice:  "wait until it is gone, and check its finalizers if it stays",
+		late:    "end the pods that mount it, and check its finalizers"},
 	{name: "service-account-not-found", problem: lasting, reason: ReasonFailedCreate,
 		text:    compile(`error looking up service account [^/\s]+/(\S+?): serviceaccount`),
 		message: `service account "${1}" does not exist`,
@@ -197,7 +200,8 @@ var creationRules = []rule{
 	{name: "namespace-terminating", problem: passing, reason: ReasonFailedCreate,
 		text:    compile(`in namespace (\S+) because it is being terminated`),
 		message: `namespace "${1}" is being deleted`,
-		advice:  "use another namespace, or wait until it is gone and create it again"},
+		advice:  "use another namespace, or wait until it is gone and create it again",
+		late:    "use another namespace, or find out why the deletion of this one does not end"},
 	{name: "etcd-full", problem: lasting, reason: ReasonFailedCreate,
 		text:    compile(`database space exceeded`),
 		message: "the database of the API server is full",
@@ -209,15 +213,15 @@ var creationRules = []rule{
 	{name: "admission-not-ready", problem: passing, reason: ReasonFailedCreate,
 		text:    compile(`^not yet ready to handle request`),
 		message: "the API server has not loaded its rules for admission yet",
-		advice:  "wait"},
+		advice:  "wait", late: administrator},
 	{name: "apiserver-overloaded", problem: passing, reason: ReasonFailedCreate,
 		text:    compile(`has received too many requests`),
 		message: "the API server is overloaded",
-		advice:  administratorLater},
+		advice:  administratorLater, late: administrator},
 	{name: "apiserver-timeout", problem: passing, reason: ReasonFailedCreate,
 		text:    compile(`etcdserver: |unable to return a response in time|could not be completed at this time|client connection lost|TLS handshake timeout|the server is currently unable|quota evaluation timed out|Too many requests|connection refused|context deadline exceeded`),
 		message: "the API server did not answer in time",
-		advice:  administratorLater},
+		advice:  administratorLater, late: administrator},
 	{name: "controller-forbidden", problem: lasting, reason: ReasonFailedCreate,
 		text:    compile(`User "([^"]+)" (cannot .*)`),
 		message: `user "${1}" ${2}`,
@@ -329,7 +333,7 @@ func rejection(object Object, what, text string) Cause {
 		r := &creationRules[i]
 		if got, ok := r.explain(text, hidden, limitOf(r.reason, maxQuoted)); ok {
 			cause.Reason, cause.Transient, cause.Means = r.reason, got.transient, got.means
-			cause.Message, cause.Advice = what+": "+got.message, got.advice
+			cause.Message, cause.Advice, cause.LateAdvice = what+": "+got.message, got.advice, got.late
 			return cause
 		}
 	}
@@ -355,7 +359,7 @@ func fromReplicaFailure(object Object, reason, message string, since time.Time) 
 	if reason == ReasonFailedDelete {
 		cause = deletionFailure(object, message)
 	}
-	cause.Time = since
+	cause.Time, cause.Since = since, since
 	cause.sanitize()
 	return &cause
 }

@@ -97,22 +97,24 @@ func StuckPod(p *corev1.Pod, events []Event, nodes map[string]NodeState, now tim
 	}
 	node := quote(line(p.Spec.NodeName, maxName))
 	cause := &Cause{
-		Reason: ReasonTerminating, Object: Object{kindPod, p.Name}, Time: deleted, Count: 1, Transient: true,
+		Reason: ReasonTerminating, Object: Object{kindPod, p.Name}, Time: deleted, Since: deleted, Count: 1, Transient: true,
 		Message: "the pod is still being deleted: node " + node + " has not confirmed that its containers ended and its volumes are unmounted",
-		Advice:  administratorLater,
+		Advice:  administratorLater, LateAdvice: administrator,
 	}
 	kill := latest(newView(Workload{Events: events}).eventsFor(cause.Object, p.UID), failedKillPod)
 	switch {
 	case len(p.Finalizers) > 0:
 		cause.Reason = ReasonFinalizersRemaining
 		cause.Message = "the deletion of the pod waits until these finalizers are removed: " + line(strings.Join(slices.Sorted(slices.Values(p.Finalizers)), ", "), maxQuoted)
-		cause.Advice = "check that the controller that removes them runs; remove them yourself only if it no longer exists"
+		cause.Advice, cause.LateAdvice = "check that the controller that removes them runs; remove them yourself only if it no longer exists", ""
 	case nodes[p.Spec.NodeName].Lost:
 		cause.Reason, cause.Node = ReasonNodeLost, p.Spec.NodeName
 		cause.Message, cause.Advice = undeletable(p.Spec.NodeName)
+		cause.LateAdvice = ""
 	case kill != nil:
 		cause.Message = "node " + node + " cannot end the pod: " + killText(kill)
 	}
 	cause.sanitize()
+	cause.endWait(now)
 	return cause, stuckAfter
 }

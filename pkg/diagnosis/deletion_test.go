@@ -34,20 +34,24 @@ func TestStuckPod(t *testing.T) {
 			want: want{"NodeLost", `the pod cannot be deleted while node "node-b" does not respond: repair the node; if it is off for good, an administrator adds the taint node.kubernetes.io/out-of-service=nodeshutdown:NoExecute, or deletes the node`, time.Minute},
 		},
 		"the node responds": {
-			deleted: time.Hour, node: "node-a", lost: lost,
+			deleted: 20 * time.Minute, node: "node-a", lost: lost,
 			want: want{"Terminating", `the pod is still being deleted: node "node-a" has not confirmed that its containers ended and its volumes are unmounted: wait; if the problem persists, ask the cluster's administrator`, time.Minute},
 		},
+		"the node responds, and it is late": {
+			deleted: time.Hour, node: "node-a", lost: lost,
+			want: want{"Terminating", `the pod is still being deleted: node "node-a" has not confirmed that its containers ended and its volumes are unmounted: waiting since 2026-03-01 08:00 UTC has not helped: ask the cluster's administrator`, time.Minute},
+		},
 		"the nodes are unknown": {
-			deleted: time.Hour, node: "node-b",
+			deleted: 20 * time.Minute, node: "node-b",
 			want: want{"Terminating", `the pod is still being deleted: node "node-b" has not confirmed that its containers ended and its volumes are unmounted: wait; if the problem persists, ask the cluster's administrator`, time.Minute},
 		},
 		"the network plugin fails": {
-			deleted: time.Hour, node: "node-a", lost: lost,
+			deleted: 20 * time.Minute, node: "node-a", lost: lost,
 			killed: `error killing pod: failed to "KillPodSandbox" for "270f7734-2e29-4d2c-9de3-c83fbe80a3ad" with KillPodSandboxError: "rpc error: code = Unknown desc = failed to destroy network for sandbox \"e031\": plugin type=\"calico\" failed (delete): error getting ClusterInformation: connection is unauthorized: Unauthorized"`,
 			want:   want{"Terminating", `node "node-a" cannot end the pod: the API server does not accept the credentials of network plugin calico: wait; if the problem persists, ask the cluster's administrator`, time.Minute},
 		},
 		"the runtime does not answer": {
-			deleted: time.Hour, node: "node-a", lost: lost,
+			deleted: 20 * time.Minute, node: "node-a", lost: lost,
 			killed: `error killing pod: [failed to "KillContainer" for "web" with KillContainerError: "rpc error: code = DeadlineExceeded desc = context deadline exceeded", failed to "KillPodSandbox" for "0c98df45-982b-4a22-a977-7dac36a014c7" with KillPodSandboxError: "rpc error: code = DeadlineExceeded desc = context deadline exceeded"]`,
 			want:   want{"Terminating", `node "node-a" cannot end the pod: context deadline exceeded: wait; if the problem persists, ask the cluster's administrator`, time.Minute},
 		},

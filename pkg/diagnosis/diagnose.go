@@ -19,6 +19,9 @@ type Cause struct {
 	Node string
 	// Message states what is wrong. Advice states what to do and may be empty.
 	Message, Advice string
+	// LateAdvice replaces Advice half an hour after Since, if the Advice is to wait. Otherwise it is empty.
+	// FirstAdvice is what it has replaced. The failure is the same, see [Cause.Identity].
+	LateAdvice, FirstAdvice string
 	// Items are the parts of the problem, if there are several. Message is their summary. See SetItems.
 	Items []string
 	// Transient reports whether the problem may go away without a change.
@@ -30,7 +33,7 @@ type Cause struct {
 	Time time.Time
 	// Count is how often it happened, as far as is known. It is at least 1.
 	Count int32
-	// Since is since when the object does not run, or zero if unknown.
+	// Since is since when it is so, or since when the object does not run. It is zero if unknown.
 	Since time.Time
 	// Blames are the objects that the text of a component names as the reason. The caller can find out why
 	// they are as they are. Check that they belong to the problem, because users can write Events.
@@ -141,7 +144,7 @@ func Diagnose(w Workload) Diagnosis {
 		found = append(found, v.claimFindings()...)
 		found = append(found, v.podFindings()...)
 	}
-	return sortAndMerge(found)
+	return sortAndMerge(found, w.Now)
 }
 
 // DiagnoseOr is Diagnose. If there is no cause, it returns the fallback, which can be nil. The
@@ -155,8 +158,8 @@ func DiagnoseOr(w Workload, fallback *Cause) Diagnosis {
 	return d
 }
 
-// sortAndMerge sorts the findings and merges those with the same meaning.
-func sortAndMerge(found []finding) Diagnosis {
+// sortAndMerge sorts the findings and merges those with the same meaning. It ends what waits for too long.
+func sortAndMerge(found []finding, now time.Time) Diagnosis {
 	for i := range found {
 		found[i].cause.sanitize()
 	}
@@ -167,6 +170,7 @@ func sortAndMerge(found []finding) Diagnosis {
 	}
 	var d Diagnosis
 	for i, f := range withoutStarting(withoutDeadline(k.findings)) {
+		f.cause.endWait(now)
 		if i == 0 {
 			d.Cause = &f.cause
 		} else {
@@ -194,7 +198,7 @@ type subject struct {
 }
 
 // add keeps the finding, unless an earlier one describes the same failure, perhaps of
-// another pod. The earlier one then takes over the later time and the higher count.
+// another pod. The earlier one then takes over the later time, the higher count and the earlier begin.
 func (k *deduplicator) add(f finding) {
 	identity := f.cause.Identity()
 	own := subject{f.cause.Reason, f.cause.Object, f.cause.Container, f.known}
@@ -210,6 +214,9 @@ func (k *deduplicator) add(f finding) {
 			c.Time = f.cause.Time
 		}
 		c.Count = max(c.Count, f.cause.Count)
+		if c.Since.IsZero() || !f.cause.Since.IsZero() && f.cause.Since.Before(c.Since) {
+			c.Since = f.cause.Since
+		}
 		return
 	}
 	i = len(k.findings)

@@ -22,7 +22,17 @@ var podControllers = []string{"CronJob", "DaemonSet", "Job", "ReplicaSet", "Repl
 // not get new resources in place, and missing imagePullSecrets. HorizontalPodAutoscalers, Jobs
 // that exceed their deadline, and the schedules of CronJobs are explained, too. Some Events of
 // budgets and nodes have rules of their own.
+//
+// What had already happened for long when the Event last occurred is late, see [Cause.LateAdvice].
 func FromEvent(e Event) *Cause {
+	cause := fromEvent(e)
+	if cause != nil {
+		cause.endWait(e.LastSeen)
+	}
+	return cause
+}
+
+func fromEvent(e Event) *Cause {
 	switch {
 	case e.Type != corev1.EventTypeWarning && e.Reason != jobAlreadyActive:
 		return nil
@@ -82,7 +92,7 @@ var podEvents = map[string]func(Event) *Cause{
 // fromKillEvent explains why a node cannot end a pod.
 func fromKillEvent(e Event) *Cause {
 	cause := (&Cause{
-		Reason: ReasonTerminating, Object: e.Regarding, Message: "the node cannot end the pod: " + killText(&e), Advice: administratorLater, Transient: true,
+		Reason: ReasonTerminating, Object: e.Regarding, Message: "the node cannot end the pod: " + killText(&e), Advice: administratorLater, LateAdvice: administrator, Transient: true,
 	}).withEvent(&e)
 	cause.sanitize()
 	return &cause
@@ -104,6 +114,9 @@ func fromPullSecretEvent(e Event) *Cause {
 // inPlaceError matches the error in the note of such an Event.
 var inPlaceError = compile(`"error":"((?:[^"\\]|\\.)*)"\}$`)
 
+// scheduleAgain is how a pod gets resources that its node does not have.
+const scheduleAgain = "delete the pod, so that it is scheduled again"
+
 // fromInPlaceResize explains why a pod does not get its new resources. It runs with the former ones.
 func fromInPlaceResize(e Event) *Cause {
 	why := e.Note
@@ -114,9 +127,9 @@ func fromInPlaceResize(e Event) *Cause {
 	switch e.Reason {
 	case "ResizeDeferred":
 		cause.Message, cause.Transient = strings.Replace(cause.Message, "resources:", "resources yet:", 1), true
-		cause.Advice = "wait until its node has more, or delete the pod, so that it is scheduled again"
+		cause.Advice, cause.LateAdvice = "wait until its node has more, or "+scheduleAgain, scheduleAgain
 	case "ResizeInfeasible":
-		cause.Advice = "set resources that its node can give, or delete the pod, so that it is scheduled again"
+		cause.Advice = "set resources that its node can give, or " + scheduleAgain
 	default:
 		cause.Advice = "if it lowers a memory limit, set it above what the container uses; otherwise delete the pod, so that it starts with the new resources"
 	}
@@ -186,8 +199,12 @@ func fromEventRules(e Event) *Cause {
 	if !ok {
 		return nil
 	}
-	r := matchOr(rules, stripNoise(e.Note), administratorLater)
-	cause := Cause{Reason: e.Reason, Object: e.Regarding, Message: r.message, Advice: r.advice, Transient: r.transient}.withEvent(&e)
+	r, ok := match(rules, stripNoise(e.Note))
+	if !ok {
+		r = retried(usefulEnd(stripNoise(e.Note)))
+		r.transient = false
+	}
+	cause := Cause{Reason: e.Reason, Object: e.Regarding, Message: r.message, Advice: r.advice, LateAdvice: r.late, Transient: r.transient}.withEvent(&e)
 	cause.sanitize()
 	return &cause
 }
@@ -203,7 +220,7 @@ var scheduleRules = map[string]explanation{
 	"MissSchedule": {message: "the CronJob did not start a Job, because spec.startingDeadlineSeconds had passed since its start time",
 		advice: "raise spec.startingDeadlineSeconds; if it was not suspended, ask the cluster's administrator to check the control plane and its clock", transient: true},
 	jobAlreadyActive: {message: "the CronJob starts no Job while the one before runs, because concurrencyPolicy is Forbid",
-		advice: "wait, or find out why that Job does not end", transient: true},
+		advice: "wait, or find out why that Job does not end", late: "find out why that Job does not end", transient: true},
 	"UnknownTimeZone":     {advice: "correct spec.timeZone"},
 	"UnparseableSchedule": {advice: "correct spec.schedule"},
 	"InvalidSchedule":     {advice: "correct spec.schedule"},
@@ -219,7 +236,7 @@ func fromScheduleEvent(e Event) *Cause {
 	if r.message == "" {
 		r.message = "the CronJob starts no Jobs: " + excerpt(stripNoise(e.Note))
 	}
-	cause := Cause{Reason: e.Reason, Object: e.Regarding, Message: r.message, Advice: r.advice, Transient: r.transient}.withEvent(&e)
+	cause := Cause{Reason: e.Reason, Object: e.Regarding, Message: r.message, Advice: r.advice, LateAdvice: r.late, Transient: r.transient}.withEvent(&e)
 	cause.sanitize()
 	return &cause
 }

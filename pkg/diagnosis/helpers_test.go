@@ -224,7 +224,7 @@ func crashLooping(last corev1.ContainerState, restarts int32) corev1.ContainerSt
 
 // podEvent is an Event of the pod nb-0, or of one of its containers.
 func podEvent(seconds int, container, reason, note string) Event {
-	e := Event{Type: "Warning", Reason: reason, Note: note, Regarding: Object{"Pod", "nb-0"}, UID: "pod", LastSeen: at(seconds), Count: 1}
+	e := Event{Type: "Warning", Reason: reason, Note: note, Regarding: Object{"Pod", "nb-0"}, UID: "pod", FirstSeen: at(seconds), LastSeen: at(seconds), Count: 1}
 	if container != "" {
 		e.FieldPath = fmt.Sprintf("spec.containers{%s}", container)
 	}
@@ -232,14 +232,14 @@ func podEvent(seconds int, container, reason, note string) Event {
 }
 
 func claimEvent(seconds int, reason, note string) Event {
-	return Event{Type: "Warning", Reason: reason, Note: note, Regarding: Object{"PersistentVolumeClaim", "home"}, UID: "claim", LastSeen: at(seconds), Count: 1}
+	return Event{Type: "Warning", Reason: reason, Note: note, Regarding: Object{"PersistentVolumeClaim", "home"}, UID: "claim", FirstSeen: at(seconds), LastSeen: at(seconds), Count: 1}
 }
 
 func setEvent(seconds int, note string) Event {
-	return Event{Type: "Warning", Reason: "FailedCreate", Note: note, Regarding: Object{"StatefulSet", "nb"}, LastSeen: at(seconds), Count: 1}
+	return Event{Type: "Warning", Reason: "FailedCreate", Note: note, Regarding: Object{"StatefulSet", "nb"}, FirstSeen: at(seconds), LastSeen: at(seconds), Count: 1}
 }
 
-func timeless(e Event) Event { e.LastSeen = time.Time{}; return e }
+func timeless(e Event) Event { e.FirstSeen, e.LastSeen = time.Time{}, time.Time{}; return e }
 
 func claim(phase corev1.PersistentVolumeClaimPhase) *corev1.PersistentVolumeClaim {
 	return &corev1.PersistentVolumeClaim{

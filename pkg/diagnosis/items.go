@@ -1,6 +1,7 @@
 package diagnosis
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -26,11 +27,17 @@ func (c *Cause) SetItems(items []string) {
 }
 
 // Sentence returns "what is wrong: what to do" as one line, with all items and the root.
-func (c *Cause) Sentence() string { return c.withRoot().ownSentence() }
+func (c *Cause) Sentence() string {
+	c = c.withRoot()
+	return c.sentence(c.Advice)
+}
 
-// ownSentence is Sentence without the root.
-func (c *Cause) ownSentence() string {
-	return joined(c.Message, strings.Join(c.Items, "; "), c.Advice)
+// ownSentence is Sentence without the root, and with the advice before it was late. It does not change while the
+// failure is the same.
+func (c *Cause) ownSentence() string { return c.sentence(cmp.Or(c.FirstAdvice, c.Advice)) }
+
+func (c *Cause) sentence(advice string) string {
+	return joined(c.Message, strings.Join(c.Items, "; "), advice)
 }
 
 // itemPrefix begins the line of an item.

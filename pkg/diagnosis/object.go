@@ -129,7 +129,7 @@ func FromAutoscaler(h *autoscalingv2.HorizontalPodAutoscaler) []Cause {
 			continue
 		}
 		cause := scalingCause(h, c.Message)
-		cause.Reason, cause.Object, cause.Time = c.Reason, Object{Kind: kindAutoscaler, Name: h.Name}, c.LastTransitionTime.Time
+		cause.Reason, cause.Object, cause.Time, cause.Since = c.Reason, Object{Kind: kindAutoscaler, Name: h.Name}, c.LastTransitionTime.Time, c.LastTransitionTime.Time
 		cause.sanitize()
 		causes = append(causes, cause)
 	}
@@ -217,19 +217,22 @@ var scalingRules = []rule{
 	{name: "metrics-api-unavailable", problem: passing,
 		text:    compile(`(resource|custom|external) metrics API: the server is currently unable to handle the request`),
 		message: "the server of the $1 metrics API does not answer",
-		advice:  "wait; if the problem persists, ask the cluster's administrator to check metrics-server or the metrics adapter"},
+		advice:  "wait; if the problem persists, ask the cluster's administrator to check metrics-server or the metrics adapter",
+		late:    "ask the cluster's administrator to check metrics-server or the metrics adapter"},
 	{name: "metrics-empty", problem: passing,
 		text:    compile(`no metrics returned from (resource|custom|external) metrics API`),
 		message: "the $1 metrics API has no metrics of the pods",
-		advice:  "wait if the pods have just started; otherwise check the metrics server"},
+		advice:  "wait if the pods have just started; otherwise check the metrics server",
+		late:    "check the metrics server"},
 	{name: "metrics-of-other-pods", problem: passing,
 		text:    compile(`no metrics returned matched known pods`),
 		message: "the metrics are those of other pods than the present ones",
-		advice:  "wait if the pods have just started; otherwise check the metrics server"},
+		advice:  "wait if the pods have just started; otherwise check the metrics server",
+		late:    "check the metrics server"},
 	{name: "keda-not-reachable", problem: passing,
 		text:    compile(`gRPC connection to KEDA Metrics Service`),
 		message: "the operator of KEDA does not answer",
-		advice:  administratorLater},
+		advice:  administratorLater, late: administrator},
 	{name: "keda-metric-fails", problem: passing,
 		text:    compile(`error when getting metric values \w+:(\S+) encountered error`),
 		message: `KEDA cannot get metric "$1"`,
@@ -237,7 +240,8 @@ var scalingRules = []rule{
 	{name: "scaling-no-ready-metrics", problem: passing,
 		text:    compile(`did not receive metrics for targeted pods`),
 		message: "there are no metrics of ready pods",
-		advice:  "wait if the pods have just started; otherwise find out why they are not ready"},
+		advice:  "wait if the pods have just started; otherwise find out why they are not ready",
+		late:    "find out why the pods are not ready"},
 	{name: "scaling-target-has-no-pods", problem: passing,
 		text:    compile(`no pods returned by selector`),
 		message: "the target has no pods",
@@ -257,7 +261,8 @@ var scalingRules = []rule{
 	{name: "scaling-container-without-metrics", problem: passing,
 		text:    compile(`container (\S+) not present in metrics for pod (\S+)`),
 		message: `there are no metrics of container "$1" in pod "$2"`,
-		advice:  "wait if the pod has just started; otherwise correct the name of the container in spec.metrics"},
+		advice:  "wait if the pod has just started; otherwise correct the name of the container in spec.metrics",
+		late:    "correct the name of the container in spec.metrics"},
 	{name: "scaling-target-without-selector", problem: lasting,
 		text:    compile(`scale is missing a selector|^selector is required`),
 		message: "the scale of the target has no selector, so that its pods are unknown",
@@ -286,7 +291,7 @@ func scalingCause(h *autoscalingv2.HorizontalPodAutoscaler, message string) Caus
 // scalingRule returns the message and the advice of the first rule that matches.
 func scalingRule(message string) (Cause, bool) {
 	if r, ok := match(scalingRules, message); ok {
-		return Cause{Message: r.message, Advice: r.advice, Transient: r.transient}, true
+		return Cause{Message: r.message, Advice: r.advice, LateAdvice: r.late, Transient: r.transient}, true
 	}
 	return Cause{}, false
 }

@@ -105,18 +105,18 @@ func TestAWarningThatContainsTheCauseIsExplained(t *testing.T) {
 	}
 }
 
-func TestNewEventKnowsTheLastOccurrenceOfEachRecorder(t *testing.T) {
+func TestNewEventKnowsTheFirstAndTheLastOccurrenceOfEachRecorder(t *testing.T) {
 	created := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
-	later := created.Add(time.Minute)
+	first, later := created.Add(-time.Minute), created.Add(time.Minute)
 	for what, tc := range map[string]struct {
-		event    eventsv1.Event
-		lastSeen time.Time
-		count    int64
+		event               eventsv1.Event
+		firstSeen, lastSeen time.Time
+		count               int64
 	}{
-		"a new one":     {eventsv1.Event{EventTime: metav1.NewMicroTime(later)}, later, 1},
-		"a series":      {eventsv1.Event{EventTime: metav1.NewMicroTime(created), Series: &eventsv1.EventSeries{Count: 3, LastObservedTime: metav1.NewMicroTime(later)}}, later, 3},
-		"an older kind": {eventsv1.Event{DeprecatedLastTimestamp: metav1.NewTime(later), DeprecatedCount: 2}, later, 2},
-		"no times":      {eventsv1.Event{}, created, 1},
+		"a new one":     {eventsv1.Event{EventTime: metav1.NewMicroTime(later)}, later, later, 1},
+		"a series":      {eventsv1.Event{EventTime: metav1.NewMicroTime(created), Series: &eventsv1.EventSeries{Count: 3, LastObservedTime: metav1.NewMicroTime(later)}}, created, later, 3},
+		"an older kind": {eventsv1.Event{DeprecatedFirstTimestamp: metav1.NewTime(first), DeprecatedLastTimestamp: metav1.NewTime(later), DeprecatedCount: 2}, first, later, 2},
+		"no times":      {eventsv1.Event{}, created, created, 1},
 	} {
 		e := tc.event
 		e.CreationTimestamp = metav1.NewTime(created)
@@ -124,7 +124,7 @@ func TestNewEventKnowsTheLastOccurrenceOfEachRecorder(t *testing.T) {
 		e.Regarding = corev1.ObjectReference{Kind: "Pod", Name: "nb-0", UID: "uid", FieldPath: "spec.containers{app}"}
 		want := Event{
 			Type: "Warning", Reason: "Unhealthy", Note: "text", Regarding: Object{Kind: "Pod", Name: "nb-0"}, UID: "uid",
-			FieldPath: "spec.containers{app}", LastSeen: tc.lastSeen, Count: tc.count,
+			FieldPath: "spec.containers{app}", FirstSeen: tc.firstSeen, LastSeen: tc.lastSeen, Count: tc.count,
 		}
 		if diff := cmp.Diff(want, NewEvent(&e)); diff != "" {
 			t.Errorf("%s: %s", what, diff)

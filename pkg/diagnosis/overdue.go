@@ -2,29 +2,47 @@ package diagnosis
 
 import (
 	"fmt"
-	"strings"
 	"time"
 )
 
 // waitsFor is how long an advice to wait is useful. Most attempts are repeated within minutes.
 const waitsFor = 30 * time.Minute
 
-// Overdue changes an advice to wait if waiting has not helped for half an hour. It leaves what else the
-// advice says.
-func (c *Cause) Overdue(now time.Time) {
-	waited := now.Sub(c.Since)
-	if c.Since.IsZero() || waited < waitsFor || !strings.HasPrefix(c.Advice, "wait") {
+// WaitLeft returns after what time the advice changes because waiting has not helped. It is zero if the advice is
+// not to wait, or has changed, or if nothing is known about the begin. Diagnose again then.
+func (c *Cause) WaitLeft(now time.Time) time.Duration {
+	if c.LateAdvice == "" || c.Since.IsZero() {
+		return 0
+	}
+	return max(0, c.waitsUntil().Sub(now))
+}
+
+// waitsUntil is when the advice changes. A normal start is not late before its time.
+func (c *Cause) waitsUntil() time.Time {
+	if until := c.Since.Add(waitsFor); until.After(c.LateAfter) {
+		return until
+	}
+	return c.LateAfter
+}
+
+// endWait replaces an advice to wait that has not helped for half an hour. The new one contains no duration, so
+// that it does not change with each check.
+func (c *Cause) endWait(now time.Time) {
+	if c.LateAdvice == "" || c.Since.IsZero() || now.Before(c.waitsUntil()) {
 		return
 	}
-	rest := "ask the cluster's administrator"
-	for _, end := range []string{"; if the problem persists, ", ", or ", "; "} {
-		if _, after, found := strings.Cut(c.Advice, end); found {
-			rest = after
-			break
-		}
-	}
-	c.Advice = fmt.Sprintf("waiting has not helped for %s: %s", inUnits(waited), rest)
+	c.FirstAdvice = c.Advice
+	c.Advice = fmt.Sprintf("waiting since %s has not helped: %s", c.Since.UTC().Format("2006-01-02 15:04 UTC"), c.LateAdvice)
+	c.LateAdvice = ""
 	c.sanitize()
+}
+
+// addAdvice adds a text to the advice, whether it is late or not.
+func (c *Cause) addAdvice(text string) {
+	c.Advice += text
+	if c.LateAdvice != "" {
+		c.LateAdvice += text
+	}
 }
 
 // startsUntil notes that the state is a normal start before a time. Without the time of the check, it is
@@ -33,16 +51,4 @@ func (c *Cause) startsUntil(late, now time.Time) {
 	if now.Before(late) && !now.IsZero() {
 		c.LateAfter = late
 	}
-}
-
-// inUnits formats a duration in minutes, hours or days.
-func inUnits(d time.Duration) string {
-	const day = 24 * time.Hour
-	switch {
-	case d >= 2*day:
-		return fmt.Sprintf("%d days", d/day)
-	case d >= 2*time.Hour:
-		return fmt.Sprintf("%d hours", d/time.Hour)
-	}
-	return fmt.Sprintf("%d minutes", d/time.Minute)
 }

@@ -106,23 +106,32 @@ func (s *podView) eventsAdvice() string {
 func (s *podView) cause(reason string, r explanation) Cause {
 	return Cause{
 		Reason: reason, Object: Object{kindPod, s.pod.Name}, Count: 1,
-		Message: r.message, Advice: r.advice, Transient: r.transient, Means: r.means, Time: s.pod.CreationTimestamp.Time, Since: s.since(),
+		Message: r.message, Advice: r.advice, LateAdvice: r.late, Transient: r.transient, Means: r.means, Time: s.pod.CreationTimestamp.Time, Since: s.since(),
 	}
 }
 
-// since returns since when the pod is not ready.
+// startSteps are the conditions that show how far the start of a pod has come.
+var startSteps = []corev1.PodConditionType{corev1.PodScheduled, corev1.PodReadyToStartContainers, corev1.PodInitialized}
+
+// since returns since when the pod is not ready, or since when its start has come as far as now.
 func (s *podView) since() time.Time {
 	since := s.pod.CreationTimestamp.Time
-	if ready := condition(s.pod, corev1.PodReady); ready != nil && ready.LastTransitionTime.After(since) {
-		since = ready.LastTransitionTime.Time
+	for _, c := range s.pod.Status.Conditions {
+		isStep := c.Status == corev1.ConditionTrue && slices.Contains(startSteps, c.Type)
+		if (isStep || c.Type == corev1.PodReady) && c.LastTransitionTime.After(since) {
+			since = c.LastTransitionTime.Time
+		}
 	}
 	return since
 }
 
-// withEvent adds the time and the count of an Event. It ignores a nil Event.
+// withEvent adds the times and the count of an Event. It ignores a nil Event.
 func (c Cause) withEvent(e *Event) Cause {
 	if e == nil {
 		return c
+	}
+	if c.Since.IsZero() {
+		c.Since = e.FirstSeen
 	}
 	if e.LastSeen.After(c.Time) {
 		c.Time = e.LastSeen
@@ -165,6 +174,7 @@ func (s *podView) taintCause() Cause {
 	return s.cause(ReasonTaintManagerEviction, explanation{
 		message:   "the pod was deleted because its node has a taint that the pod does not tolerate",
 		advice:    "wait until the pod is recreated on another node; a node that does not respond has such a taint too",
+		late:      createdAgain,
 		transient: true,
 	})
 }
@@ -174,6 +184,7 @@ func (s *podView) preemptedCause() Cause {
 	return s.cause(ReasonPreempted, explanation{
 		message: "the pod was removed to make room for a pod of a higher priority",
 		advice:  "wait for free capacity, or use a higher priority", transient: true,
+		late: "use a higher priority, or ask the cluster's administrator for more nodes",
 	})
 }
 
@@ -228,10 +239,12 @@ func (s *podView) nodeLostCause() Cause {
 	r := explanation{
 		message:   "node " + quote(line(s.pod.Spec.NodeName, maxName)) + " of the pod " + what,
 		advice:    "wait until the node is back or the pod is recreated on another node; if the problem persists, ask the cluster's administrator",
+		late:      "ask the cluster's administrator to repair or remove the node",
 		transient: true,
 	}
 	if s.pod.DeletionTimestamp != nil && s.NodeStates[s.pod.Spec.NodeName].Lost {
 		r.message, r.advice = undeletable(s.pod.Spec.NodeName)
+		r.late = ""
 	}
 	cause := s.cause(ReasonNodeLost, r).withEvent(latest(s.events, "NodeNotReady"))
 	cause.Node = s.pod.Spec.NodeName
@@ -245,16 +258,19 @@ func (s *podView) nodeLostCause() Cause {
 	return cause
 }
 
+// createdAgain is what remains of the advice to wait until a pod is recreated.
+const createdAgain = "find out why its controller creates no other pod; without a controller, create it again"
+
 // rejectedRules match why a node evicted a pod, or did not admit it.
 var rejectedRules = []rule{
 	{name: "karpenter-evicted", problem: passing,
 		text:    compile(`^Evicted pod: (.*)`),
 		message: "Karpenter evicted the pod to remove its node: ${1}",
-		advice:  "wait until the pod is recreated on another node"},
+		advice:  "wait until the pod is recreated on another node", late: createdAgain},
 	{name: "node-volume-limit", problem: passing,
 		text:    compile(`Node has reached its volume attachment limit`),
 		message: "the node has as many volumes as it can have",
-		advice:  "wait until the pod is recreated on another node"},
+		advice:  "wait until the pod is recreated on another node", late: createdAgain},
 	{name: "cpus-not-multiple-of-cores", problem: lasting,
 		text:    compile(`requested (\d+) cpus not multiple cpus per core = (\d+)`),
 		message: "the node assigns whole cores of ${2} CPUs, and the pod requests ${1} CPUs",
@@ -262,7 +278,7 @@ var rejectedRules = []rule{
 	{name: "smt-alignment", problem: passing,
 		text:    compile(`SMT Alignment Error`),
 		message: "the node has too few free cores",
-		advice:  "wait until the pod is recreated on another node"},
+		advice:  "wait until the pod is recreated on another node", late: createdAgain},
 	{name: "pod-level-resources-not-supported", problem: lasting,
 		text:    compile(`PodLevelResources feature gate is disabled|pod-level resources are not supported`),
 		message: "the node does not support spec.resources of a pod",
@@ -298,15 +314,15 @@ var rejectedRules = []rule{
 	{name: "node-condition", problem: passing,
 		text:    compile(`(?i)node had condition: \[?([\w ]+)`),
 		message: "the node had the condition ${1} and did not admit the pod",
-		advice:  "wait until it is recreated on another node"},
+		advice:  "wait until it is recreated on another node", late: createdAgain},
 	{name: "node-was-shut-down", problem: passing,
 		text:    compile(`(?i)terminated in response to imminent node shutdown`),
 		message: "its node was shut down",
-		advice:  "wait until the pod is recreated on another node"},
+		advice:  "wait until the pod is recreated on another node", late: createdAgain},
 	{name: "node-shuts-down", problem: passing,
 		text:    compile(`(?i)node is shutting down`),
 		message: "its node shuts down and takes no pods",
-		advice:  "wait until the pod is recreated on another node"},
+		advice:  "wait until the pod is recreated on another node", late: createdAgain},
 	{name: "shared-device-limit", problem: lasting,
 		text:    compile(`maximum request size for shared resources is (\d+)`),
 		message: "the node shares its devices, and a container can request ${1} at most",
@@ -314,7 +330,7 @@ var rejectedRules = []rule{
 	{name: "device-allocation-fails", problem: passing,
 		text:    compile(`(?i)Allocate failed due to (.*?),? which is unexpected`),
 		message: "the node cannot allocate what the pod requests: ${1}",
-		advice:  "wait until the pod is recreated; if the problem persists, ask the cluster's administrator"},
+		advice:  "wait until the pod is recreated; if the problem persists, ask the cluster's administrator", late: administrator},
 	{name: "exclusive-resources-use-budget", problem: lasting,
 		text:    compile(`pod rejected, sum of exclusive container (\w+) requests equals pod budget`),
 		message: "containers with exclusive ${1} use all ${1} of the pod's spec.resources, and leave none for the others",
@@ -322,11 +338,12 @@ var rejectedRules = []rule{
 	{name: "node-unresponsive", problem: passing,
 		text:    compile(`which was running pod \S+ is unresponsive`),
 		message: "its node does not respond",
-		advice:  "wait until the pod is recreated on another node"},
+		advice:  "wait until the pod is recreated on another node", late: createdAgain},
 	{name: "node-taint-not-tolerated", problem: passing,
 		text:    compile(`Predicate TaintToleration failed`),
 		message: "the node has a taint that the pod does not tolerate",
-		advice:  "wait until the pod is recreated on another node; if it sets nodeName, remove nodeName"},
+		advice:  "wait until the pod is recreated on another node; if it sets nodeName, remove nodeName",
+		late:    "if the pod sets nodeName, remove nodeName; otherwise, find out why its controller creates no other pod"},
 	{name: "node-ports-taken", problem: passing,
 		text:    compile(`Predicate NodePorts failed`),
 		message: "another pod on the node uses its hostPort",
@@ -338,11 +355,11 @@ var rejectedRules = []rule{
 	{name: "node-out-of-pods", problem: passing,
 		text:    compile(`(?i)Node didn't have enough resource: pods`),
 		message: "the node runs as many pods as it can",
-		advice:  "wait until the pod is recreated on another node"},
+		advice:  "wait until the pod is recreated on another node", late: createdAgain},
 	{name: "node-out-of-resource", problem: passing,
 		text:    compile(`(?i)Node didn't have enough resource: ([\w./-]+), requested: (\d+), used: (\d+), capacity: (\d+)`),
 		message: "the node has too little ${1} left for the pod",
-		advice:  "wait until the pod is recreated on another node"},
+		advice:  "wait until the pod is recreated on another node", late: createdAgain},
 	{name: "topology-locality", problem: passing,
 		text:    compile(`(?i)Resources cannot be allocated with Topology locality`),
 		message: "the node cannot allocate CPUs, memory and devices that are close to each other",
@@ -350,7 +367,7 @@ var rejectedRules = []rule{
 	{name: "node-affinity-at-admission", problem: passing,
 		text:    compile(`(?i)Predicate NodeAffinity failed|node affinity/selector`),
 		message: "the labels of the node do not match the pod's nodeSelector or affinity",
-		advice:  "wait until the pod is recreated on another node"},
+		advice:  "wait until the pod is recreated on another node", late: createdAgain},
 	{name: "sysctl-forbidden", problem: lasting,
 		text:    compile(`(?i)forbidden sysctl: ("[^"]*")`),
 		message: "the node forbids the sysctl ${1}",
@@ -374,7 +391,8 @@ var rejectedRules = []rule{
 	{name: "preempted", problem: passing,
 		text:    compile(`(?i)preempted`),
 		message: "the pod was preempted by a pod of a higher priority",
-		advice:  "wait for free capacity, or use a higher priority"},
+		advice:  "wait for free capacity, or use a higher priority",
+		late:    "use a higher priority, or ask the cluster's administrator for more nodes"},
 	{name: "active-deadline-exceeded", problem: lasting,
 		text:    compile(`(?i)active on the node longer than the specified deadline`),
 		message: "the pod ran longer than its activeDeadlineSeconds",
@@ -409,7 +427,7 @@ func (s *podView) rejectedCause() Cause {
 		r.message, r.transient = "the node stopped the pod: "+line(s.pod.Status.Reason, maxReason), true
 	case r.advice == "":
 		r.message, r.transient = "the node rejected the pod: "+r.message, true
-		r.advice = "wait until the pod is recreated; if the problem persists, ask the cluster's administrator"
+		r.advice, r.late = "wait until the pod is recreated; if the problem persists, ask the cluster's administrator", administrator
 	}
 	cause := s.cause(reason, r)
 	if at := lastEnd(s.pod); at.After(cause.Time) {

@@ -36,7 +36,7 @@ var probeRules = []rule{
 	{name: "probe-no-route", problem: passing,
 		text:    compile(`(?i)^(\w+) probe failed: .*no route to host`),
 		message: "the node cannot reach the pod for its ${1} probe: no route to host",
-		advice:  administratorLater},
+		advice:  administratorLater, late: administrator},
 	{name: "probe-connection-closed", problem: passing, means: MeansWrongPort,
 		text:    compile(`(?i)^(\w+) probe failed: .*(?:connection reset by peer|: EOF$)`),
 		message: "its ${1} probe gets no answer: the container closes the connection",
@@ -52,11 +52,13 @@ var probeRules = []rule{
 	{name: "probe-grpc-connect-timeout", problem: passing, means: MeansWrongPort,
 		text:    compile(`(?i)^(\w+) probe failed: timeout: failed to connect service`),
 		message: "its ${1} probe cannot connect",
-		advice:  "check the probe's port, or wait until the container listens on it; if it is slow, raise timeoutSeconds"},
+		advice:  "check the probe's port, or wait until the container listens on it; if it is slow, raise timeoutSeconds",
+		late:    "check the probe's port, and the container's log; if it is slow, raise timeoutSeconds"},
 	{name: "probe-connection-refused", problem: passing, means: MeansWrongPort,
 		text:    compile(`(?i)^(\w+) probe failed: .*connection refused`),
 		message: "its ${1} probe cannot connect",
-		advice:  "check the probe's port, or wait until the container listens on it"},
+		advice:  "check the probe's port, or wait until the container listens on it",
+		late:    "check the probe's port, and the container's log"},
 	{name: "probe-command-not-found", problem: lasting,
 		text:    compile(`(?i)^(\w+) probe (?:failed|errored).*exec: \\?"([^"\\]*)\\?": (?:stat [^:]*: )?(?:executable file not found|no such file)`),
 		message: `its ${1} probe runs the command "${2}", which its image does not contain`,
@@ -150,7 +152,11 @@ func (c *container) namePorts(r explanation, note string) explanation {
 		ports = append(ports[:maxPorts], fmt.Sprintf("%d more", more))
 	}
 	if len(ports) > 0 {
-		r.advice += "; ports of the container: " + strings.Join(ports, ", ")
+		named := "; ports of the container: " + strings.Join(ports, ", ")
+		r.advice += named
+		if r.late != "" {
+			r.late += named
+		}
 	}
 	return r
 }

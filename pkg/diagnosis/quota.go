@@ -31,7 +31,7 @@ func (c *Cause) describeQuota(what string, isPresent bool) {
 	c.Message = what + isExceeded + quote(q.Name) + " is exceeded: " + line(usageText(q.Requested, q.Used, q.Limited), maxQuoted)
 	switch {
 	case isPresent && fitsQuota(q.Requested, q.Used, q.Limited):
-		c.Advice = "it has room now; wait for the next attempt"
+		c.Advice = "it has room now; the next attempt follows within 17 minutes"
 	case !q.canFit():
 		c.Advice, c.Transient = "the request exceeds the whole quota; ask for a larger quota", false
 		if !slices.ContainsFunc(exceededOf(q.Requested, nil, q.Limited), isCount) {

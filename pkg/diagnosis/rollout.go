@@ -65,7 +65,7 @@ func (s *podView) blockedByRollout(obstacles string, cause *Cause) {
 		return
 	}
 	cause.Message += "; old pods of Deployment " + quote(line(s.Surging, maxName)) + " use these nodes, and its rollout ends none before a new pod is ready (maxUnavailable is 0)"
-	cause.Advice, cause.Transient = letOldPodEnd, false
+	cause.Advice, cause.LateAdvice, cause.Transient = letOldPodEnd, "", false
 }
 
 // ownObstacle matches the obstacles that another pod of the same template can be.
@@ -138,9 +138,10 @@ func ordinal(p *corev1.Pod) int {
 func (v *view) adviseReplacement(p *corev1.Pod, found []finding) []finding {
 	for i := range found {
 		if job := v.FormerJob; job != nil {
-			found[i].cause.Advice, found[i].cause.Transient = job.advice(), false
+			found[i].cause.Advice, found[i].cause.LateAdvice, found[i].cause.Transient = job.advice(), "", false
 		}
 		if v.Outdated == p.Name && v.Outdated != "" && found[i].cause.Reason != ReasonNodeLost {
+			found[i].cause.LateAdvice = ""
 			found[i].cause.Advice = "delete the pod (kubectl delete pod -n " + p.Namespace + " " + p.Name + "): it has a former template, and its StatefulSet replaces it only once it is ready"
 		}
 	}

@@ -8,7 +8,9 @@ type rule struct {
 	text *pattern
 	// message is empty for an obstacle, because the cause quotes the scheduler.
 	message, advice string
-	problem         persistence
+	// late replaces the advice if waiting has not helped. A rule has it if its advice is to wait.
+	late    string
+	problem persistence
 	// reason is that of the cause, for a rule that decides it.
 	reason string
 	// means is what code decides by.
@@ -64,8 +66,10 @@ const (
 // explanation is the result of a rule.
 type explanation struct {
 	message, advice string
-	transient       bool
-	means           Meaning
+	// late is that of the rule.
+	late      string
+	transient bool
+	means     Meaning
 	// first is what the first group of the rule matches.
 	first string
 }
@@ -109,7 +113,7 @@ func (r *rule) explain(text, hidden string, limit int) (explanation, bool) {
 	r.applied()
 	expand := func(template string) string { return string(r.text.ExpandString(nil, template, text, at)) }
 	return explanation{
-		message: shorten(expand(r.message), limit), advice: excerpt(expand(r.advice)), transient: r.problem == passing,
+		message: shorten(expand(r.message), limit), advice: excerpt(expand(r.advice)), late: excerpt(expand(r.late)), transient: r.problem == passing,
 		means: r.means, first: expand("${1}"),
 	}, true
 }

@@ -34,7 +34,7 @@ func (s *podView) schedulingFindings() []finding {
 		cause.Time = scheduled.LastTransitionTime.Time
 	}
 	if scheduled != nil && scheduled.Reason == corev1.PodReasonSchedulingGated {
-		cause.Message, cause.Advice = s.gatesText()
+		cause.Message, cause.Advice, cause.LateAdvice = s.gatesText()
 		return []finding{{cause: cause}}
 	}
 	text = stripNoise(text)
@@ -96,15 +96,15 @@ func (s *podView) describeMissingClaim(text string, cause *Cause) bool {
 		}
 		note := stripNoise(e.Note)
 		if at := createdFor.FindStringSubmatchIndex(note); at != nil {
-			object, since := cause.Object, cause.Time
-			*cause = rejection(object, "claim "+quote(note[at[2]:at[3]])+" of the pod cannot be created", note[at[1]:])
-			cause.Time = since
+			of := *cause
+			*cause = rejection(of.Object, "claim "+quote(note[at[2]:at[3]])+" of the pod cannot be created", note[at[1]:])
+			cause.Time, cause.Since = of.Time, of.Since
 		} else {
 			r, ok := match(claimRules, note)
 			if !ok {
 				r = explanation{message: usefulEnd(note), advice: s.eventsAdvice(), transient: true}
 			}
-			cause.Message, cause.Advice, cause.Transient = "the pod cannot be scheduled: "+r.message, r.advice, r.transient
+			cause.Message, cause.Advice, cause.LateAdvice, cause.Transient = "the pod cannot be scheduled: "+r.message, r.advice, r.late, r.transient
 		}
 		*cause = cause.withEvent(e)
 		return true
@@ -125,7 +125,7 @@ func QueueText(labels map[string]string) string {
 }
 
 // gatesText names the scheduling gates of the pod.
-func (s *podView) gatesText() (message, advice string) {
+func (s *podView) gatesText() (message, advice, late string) {
 	var names []string
 	for _, gate := range s.pod.Spec.SchedulingGates {
 		names = append(names, quote(line(gate.Name, maxName)))
@@ -137,7 +137,7 @@ func (s *podView) gatesText() (message, advice string) {
 	if queue := QueueText(s.pod.Labels); queue != "" {
 		message += "; " + queue
 	}
-	return message, "wait until the component that set each gate removes it"
+	return message, "wait until the component that set each gate removes it", "find out why the component that set each gate does not remove it"
 }
 
 // ofKarpenter is the beginning of the note of a FailedScheduling Event of Karpenter.
@@ -199,24 +199,29 @@ func (s *podView) describeScaling(cause *Cause) (added bool) {
 		case "TriggeredScaleUp", "Nominated":
 			cause.Transient = true
 			cause.Message += "; the cluster adds a node for it"
-			cause.Advice = "wait until the node is ready; if the problem persists, ask the cluster's administrator"
+			cause.Advice, cause.LateAdvice = "wait until the node is ready; if the problem persists, "+administrator, administrator
 			return true
 		case "NotTriggerScaleUp":
 			if _, why, _ := strings.Cut(e.Note, ": "); why != "" {
 				cause.Message += "; the cluster autoscaler adds no node: " + excerpt(sortObstacles(why))
 			}
-			cause.Advice += limitAdvice(e.Note)
+			cause.addAdvice(limitAdvice(e.Note))
 			return false
 		case "FailedScaleUp":
 			why, _, _ := strings.Cut(e.Note, ". Pod is at risk")
 			cause.Transient = true
 			cause.Message += "; the cluster autoscaler cannot add a node: " + excerpt(lowerFirst(why))
-			cause.Advice += "; wait for capacity, or ask the cluster's administrator for other nodes or a larger quota"
+			const more = "ask the cluster's administrator for other nodes or a larger quota"
+			cause.LateAdvice = cmp.Or(cause.LateAdvice, cause.Advice) + "; " + more
+			cause.Advice += "; wait for capacity, or " + more
 			return false
 		case "FailedScheduling":
 			if why, ok := strings.CutPrefix(e.Note, ofKarpenter); ok {
 				cause.Message += "; Karpenter adds no node: " + excerpt(karpenterDetails.ReplaceAllString(why, ""))
-				cause.Advice = strings.Join(append([]string{cause.Advice}, adviceIn(why, karpenterAdvice)...), "; ") + limitAdvice(why)
+				for _, r := range obstaclesIn(why, karpenterAdvice) {
+					cause.addAdvice("; " + r.advice)
+				}
+				cause.addAdvice(limitAdvice(why))
 				return false
 			}
 		}
@@ -310,14 +315,14 @@ func (s *podView) describeUnschedulable(text string, cause *Cause) {
 	}
 	if strings.Contains(text, "not eligible due to a terminating pod on the nominated node") {
 		cause.Message = "the pod waits until the pods that it replaces on its nominated node have ended"
-		cause.Advice = "wait; if one of them does not end, check its finalizers and its node"
+		cause.Advice, cause.LateAdvice = "wait; if one of them does not end, check its finalizers and its node", "check the finalizers of these pods, and their node"
 		return
 	}
 	if notYet.MatchString(nodes) {
 		cause.Message = "the pod cannot be scheduled yet"
 	}
 	if strings.HasPrefix(text, "no nodes available") || nodes == "" && s.Nodes != nil && s.Nodes.Total == 0 {
-		cause.Message, cause.Advice = "the cluster has no nodes", "wait until it has nodes, or ask the cluster's administrator"
+		cause.Message, cause.Advice, cause.LateAdvice = "the cluster has no nodes", "wait until it has nodes, or "+administrator, administrator
 		return
 	}
 	if nodes != "" {
@@ -338,9 +343,9 @@ func (s *podView) describeUnschedulable(text string, cause *Cause) {
 	if len(notes) > 0 {
 		cause.Message += " (" + strings.Join(notes, "; ") + ")"
 	}
-	cause.Advice = cmp.Or(schedulingAdviceFor(advised, strings.Join([]string{note, places}, "; "), exceeded), "if the pod's spec is correct, ask the cluster's administrator")
+	cause.Advice, cause.LateAdvice = schedulingAdviceFor(advised, strings.Join([]string{note, places}, "; "), exceeded)
 	if s.Surging != "" && strings.Contains(words(nodes), "ReadWriteOncePod") {
-		cause.Advice, cause.Transient = endOldPodsFirst, false
+		cause.Advice, cause.LateAdvice, cause.Transient = endOldPodsFirst, "", false
 	}
 }
 

@@ -3,7 +3,6 @@ package diagnosis
 import (
 	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 )
@@ -69,25 +68,6 @@ func TestAContainerThatRunsOnIsTheCauseAfterItsTime(t *testing.T) {
 		d := Diagnose(tc.w)
 		if got := d.Cause != nil && d.Cause.Reason == ReasonContainerStillRunning; got != tc.want {
 			t.Errorf("%s: %+v", name, d.Cause)
-		}
-	}
-}
-
-func TestAnAdviceToWaitEnds(t *testing.T) {
-	for advice, want := range map[string]string{
-		administratorLater: "waiting has not helped for 3 hours: ask the cluster's administrator",
-		"wait":             "waiting has not helped for 3 hours: ask the cluster's administrator",
-		"wait until these pods end, or stop them; if one of them does not end, check its node": "waiting has not helped for 3 hours: stop them; if one of them does not end, check its node",
-		"request less": "request less",
-	} {
-		c := Cause{Advice: advice, Since: at(0)}
-		c.Overdue(at(0).Add(3 * time.Hour))
-		if c.Advice != want {
-			t.Errorf("%q: got %q", advice, c.Advice)
-		}
-		c.Advice = advice
-		if c.Overdue(at(60)); c.Advice != advice {
-			t.Errorf("after a minute: %q", c.Advice)
 		}
 	}
 }

@@ -15,7 +15,7 @@ import (
 var earlierOperation = rule{name: "operation-exists", problem: passing,
 	text:    compile(`(?i)an operation with the given \S+ ID .* already exists`),
 	message: operationRuns,
-	advice:  administratorLater}
+	advice:  administratorLater, late: administrator}
 
 const operationRuns = "an earlier operation on the volume has not ended"
 
@@ -78,19 +78,19 @@ var provisioningRules = []rule{
 	{name: "file-system-without-mount-target", problem: passing,
 		text:    compile(`No mount target .* is in available state`),
 		message: "its file system has no mount target that is available yet",
-		advice:  administratorLater},
+		advice:  administratorLater, late: administrator},
 	{name: "storage-account-full", problem: passing,
 		text:    compile(`TotalSharesProvisionedCapacityExceedsAccountLimit`),
 		message: "the storage account has no capacity left",
-		advice:  administratorLater},
+		advice:  administratorLater, late: administrator},
 	{name: "backend-not-ready", problem: passing,
 		text:    compile(`not ready, current state: (\w+)`),
 		message: "the storage backend has not prepared it yet; its state is ${1}",
-		advice:  administratorLater},
+		advice:  administratorLater, late: administrator},
 	{name: "data-source-not-ready", problem: passing,
 		text:    compile(`VolumeContentSource \w+ \S+ is not yet available`),
 		message: "its data source is not ready yet",
-		advice:  "wait"},
+		advice:  "wait", late: administrator},
 	{name: "snapshot-size-differs", problem: lasting,
 		text:    compile(`size mismatch, requested volume size: (\d+) but source snapshot \S+ (\d+)`),
 		message: "it requests ${1} bytes, and its data source has ${2}",
@@ -126,7 +126,7 @@ var provisioningRules = []rule{
 	{name: "provisioner-connection-error", problem: passing,
 		text:    compile(`connection error: desc = `),
 		message: "the storage driver does not respond",
-		advice:  administratorLater},
+		advice:  administratorLater, late: administrator},
 	{name: "cloud-policy-disallows", problem: lasting,
 		text:    compile(`RequestDisallowedByPolicy`),
 		message: "a policy of the cloud account forbids it",
@@ -134,7 +134,8 @@ var provisioningRules = []rule{
 	{name: "zone-capacity", problem: passing,
 		text:    compile(`SkuNotAvailable|does not have enough resources available|RESOURCE_POOL_EXHAUSTED`),
 		message: "the zone or region has no capacity for it",
-		advice:  "wait, or use another storage class or zone"},
+		advice:  "wait, or use another storage class or zone",
+		late:    "use another storage class or zone"},
 	{name: "no-compatible-datastore", problem: lasting,
 		text:    compile(`No compatible datastores found|none of compatible datastores`),
 		message: "no datastore is accessible from the nodes that may use it",
@@ -162,7 +163,8 @@ var provisioningRules = []rule{
 	{name: "selected-node-not-found", problem: passing,
 		text:    compile(`(?:^|: )nodes? "([^"]+)" not found`),
 		message: `node "${1}", which was chosen for it, no longer exists`,
-		advice:  "wait until another node is chosen; if the problem persists, delete the pod that uses it"},
+		advice:  "wait until another node is chosen; if the problem persists, delete the pod that uses it",
+		late:    "delete the pod that uses it"},
 	{name: "no-node-selected", problem: lasting,
 		text:    compile(`no node was specified`),
 		message: "no node is chosen for it yet",
@@ -206,7 +208,7 @@ var provisioningRules = []rule{
 	{name: "driver-not-on-node", problem: passing,
 		text:    compile(`no topology key found on CSINode (\S+)|error getting CSINode for selected node "([^"]+)"|failed to get selected CSINode (\S+):`),
 		message: `the storage driver does not run on the pod's node ${1}${2}${3}`,
-		advice:  "wait until it runs; if the problem persists, ask the cluster's administrator"},
+		advice:  "wait until it runs; if the problem persists, ask the cluster's administrator", late: administrator},
 	{name: "source-larger-than-request", problem: lasting,
 		text:    compile(`requested volume size (\d+) is less than the size (\d+) for the source (?:\w+ )?(\S+)`),
 		message: `it requests ${1} bytes, and its source "${3}" has ${2}`,
@@ -222,7 +224,7 @@ var provisioningRules = []rule{
 	{name: "operation-aborted", problem: passing,
 		text:    compile(`code = Aborted`),
 		message: operationRuns,
-		advice:  administratorLater},
+		advice:  administratorLater, late: administrator},
 	earlierOperation,
 	{name: "backend-credentials-refused", problem: lasting,
 		text: compile(`code = Unauthenticated|rados: ret=-13|(?i:InvalidIdentityToken|WebIdentity|AuthFailure|ExpiredToken|credential|` +
@@ -236,7 +238,7 @@ var provisioningRules = []rule{
 	{name: "backend-rate-limit", problem: passing,
 		text:    compile(`(?i)rate ?limit|throttl|TooManyRequests|RequestLimitExceeded|` + httpStatus + `429\b`),
 		message: "the storage backend's rate limit is reached",
-		advice:  "wait"},
+		advice:  "wait", late: administrator},
 	{name: "backend-quota-exceeded", problem: passing,
 		text:    compile(`(?i)exceeded quota|QuotaExceeded|LimitExceeded|quota .*exceeded|exceed(?:s allowed|ing approved) .*quota`),
 		message: "a quota of the storage backend is exceeded",
@@ -244,7 +246,8 @@ var provisioningRules = []rule{
 	{name: "backend-full", problem: passing,
 		text:    compile(`(?i)insufficient|no space|out of space|not enough`),
 		message: "the storage backend is full",
-		advice:  "request less, or wait until space is available"},
+		advice:  "request less, or wait until space is available",
+		late:    "request less, or ask the cluster's administrator for more space"},
 	{name: "backend-topology", problem: lasting,
 		text:    compile(`(?i)topology|no accessible|zone .*(?:not found|does not exist)`),
 		message: "the storage backend has no volume where the pod's node is",
@@ -261,11 +264,12 @@ var provisioningRules = []rule{
 	{name: "backend-timeout", problem: passing,
 		text:    compile(`(?i)deadline ?exceeded|timed? ?out|unavailable|connection refused|no such host|name or service not known|` + httpStatus + `50[0234]\b`),
 		message: "the storage backend does not respond",
-		advice:  administratorLater},
+		advice:  administratorLater, late: administrator},
 	{name: "backend-resource-exhausted", problem: passing,
 		text:    compile(`code = ResourceExhausted desc = (.*)`),
 		message: "the storage backend has too little space left, or a limit is reached: ${1}",
-		advice:  "request less, or wait until space is available"},
+		advice:  "request less, or wait until space is available",
+		late:    "request less, or ask the cluster's administrator for more space"},
 	{name: "backend-not-supported", problem: lasting,
 		text:    compile(`(?i).*(?:not supported|unsupported|only supports|\binvalid\b|InvalidParameter).*`),
 		message: "the storage backend does not support such a volume: ${0}",
@@ -336,7 +340,7 @@ func (v *view) pendingClaim(c *corev1.PersistentVolumeClaim, cause Cause) (Cause
 	events := v.eventsFor(Object{kindClaim, c.Name}, c.UID)
 	waits := latest(events, "WaitForFirstConsumer", "WaitForPodScheduled", provisioned)
 	if failed := latest(events, ReasonProvisioningFailed); failed != nil && !waits.isAfter(failed.LastSeen) {
-		return provisioningCause(failed), true
+		return provisioningCause(failed, events, cause.Since), true
 	}
 	cause.Reason, cause.Transient = ReasonClaimPending, true
 	cause.Message = fmt.Sprintf("claim %q waits for a volume", c.Name)
@@ -356,8 +360,11 @@ func (v *view) pendingClaim(c *corev1.PersistentVolumeClaim, cause Cause) (Cause
 			driver = m[1]
 		}
 		cause.Message += ofDriver(driver)
-		cause.Advice = "wait for the driver; if the problem persists, ask the cluster's administrator"
-		cause.startsUntil(c.CreationTimestamp.Add(provisionedAfter), v.Now)
+		cause.Advice, cause.LateAdvice = "wait for the driver; if the problem persists, "+administrator, administrator
+		if external.FirstSeen.After(cause.Since) { // the claim waited for a pod before
+			cause.Since = external.FirstSeen
+		}
+		cause.startsUntil(cause.Since.Add(provisionedAfter), v.Now)
 		return cause, true
 	}
 	if volume := c.Spec.VolumeName; volume != "" {
@@ -392,12 +399,23 @@ var provisioner = compile(`by the external provisioner '([^']+)'`)
 // provisioned is the reason of the Event about a volume that has been provisioned.
 const provisioned = "ProvisioningSucceeded"
 
-// provisioningCause returns the cause in a ProvisioningFailed Event of a claim.
-func provisioningCause(failed *Event) Cause {
+// provisioningCause returns the cause in a ProvisioningFailed Event of a claim, which has these Events. It exists
+// since the first of them that failed, or since the creation of the claim if the Events do not say.
+func provisioningCause(failed *Event, events []Event, created time.Time) Cause {
 	r := provisioningText(failed.Note)
+	since := failed.FirstSeen
+	for _, e := range events {
+		if e.Reason == failed.Reason && !e.FirstSeen.IsZero() && e.FirstSeen.Before(since) {
+			since = e.FirstSeen
+		}
+	}
+	if since.IsZero() {
+		since = created
+	}
 	return (&Cause{
-		Reason: ReasonProvisioningFailed, Object: failed.Regarding,
-		Message: fmt.Sprintf("no volume can be provisioned for claim %q: %s", failed.Regarding.Name, r.message), Advice: r.advice, Transient: r.transient, Means: r.means,
+		Reason: ReasonProvisioningFailed, Object: failed.Regarding, Since: since,
+		Message: fmt.Sprintf("no volume can be provisioned for claim %q: %s", failed.Regarding.Name, r.message),
+		Advice:  r.advice, LateAdvice: r.late, Transient: r.transient, Means: r.means,
 	}).withEvent(failed)
 }
 
@@ -408,7 +426,7 @@ var resizeRules = []rule{
 	{name: "resize-wrong-state", problem: passing,
 		text:    compile(`invalid state (\w+) for controller volume expansion`),
 		message: "its storage driver cannot resize it in the state ${1}",
-		advice:  administratorLater},
+		advice:  administratorLater, late: administrator},
 	{name: "resize-not-migrated", problem: lasting,
 		text:    compile(`is not migrated to CSI`),
 		message: "its volume belongs to a storage plugin that the driver does not replace",
@@ -428,7 +446,7 @@ var resizeRules = []rule{
 	{name: "resize-rate-limit", problem: passing,
 		text:    compile(`VolumeModificationRateExceeded|in OPTIMIZING state`),
 		message: "the storage backend limits how often a volume is changed",
-		advice:  "wait for some hours"},
+		advice:  "it is tried again; if it is not resized within a day, ask the cluster's administrator"},
 	{name: "resize-size-not-supported", problem: lasting,
 		text:    compile(`code = (?:InvalidArgument|OutOfRange|Unimplemented) desc = (.*)`),
 		message: "the storage backend does not support this size: ${1}",
@@ -492,7 +510,7 @@ func FromClaim(c *corev1.PersistentVolumeClaim, events []Event) *Cause {
 		reason, ok := resizeConditions[failed.Type]
 		if ok && failed.Status == corev1.ConditionTrue && failed.Message != "" {
 			cause := resizeCause(reason, object, what, failed.Message)
-			cause.Time = failed.LastTransitionTime.Time
+			cause.Time, cause.Since = failed.LastTransitionTime.Time, failed.LastTransitionTime.Time
 			return &cause
 		}
 	}
@@ -527,9 +545,9 @@ func resizeCause(reason string, object Object, what, text string) Cause {
 		r, ok = matchCodes(provisioningRules, text)
 	}
 	if !ok {
-		r = explanation{message: usefulEnd(stripNoise(text)), advice: administratorLater, transient: true}
+		r = retried(usefulEnd(stripNoise(text)))
 	}
-	cause := Cause{Reason: reason, Object: object, Count: 1, Message: what + ": " + r.message, Advice: r.advice, Transient: r.transient, Means: r.means}
+	cause := Cause{Reason: reason, Object: object, Count: 1, Message: what + ": " + r.message, Advice: r.advice, LateAdvice: r.late, Transient: r.transient, Means: r.means}
 	cause.sanitize()
 	return cause
 }
@@ -656,7 +674,7 @@ func (s *podView) failedClaims() (found []finding, explained bool) {
 		if failed == nil || failed.LastSeen.Before(s.pod.CreationTimestamp.Time) || latest(events, provisioned).isAfter(failed.LastSeen) || c.Status.Phase == corev1.ClaimBound {
 			continue
 		}
-		found = append(found, finding{cause: provisioningCause(failed)})
+		found = append(found, finding{cause: provisioningCause(failed, events, s.pod.CreationTimestamp.Time)})
 	}
 	return found, explained
 }

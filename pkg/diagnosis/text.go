@@ -30,7 +30,8 @@ func (c *Cause) sanitize() {
 	c.Reason = line(c.Reason, maxReason)
 	c.Object = Object{Kind: line(c.Object.Kind, maxKind), Name: line(c.Object.Name, maxName)}
 	c.Container = line(c.Container, maxContainer)
-	c.Message, c.Advice = line(c.Message, limitOf(c.Reason, maxMessage)), line(c.Advice, maxAdvice)
+	c.Message = line(c.Message, limitOf(c.Reason, maxMessage))
+	c.Advice, c.LateAdvice = line(c.Advice, maxAdvice), line(c.LateAdvice, maxAdvice)
 	for i := range c.Items {
 		c.Items[i] = line(c.Items[i], maxQuoted)
 	}

@@ -22,8 +22,8 @@ type Event struct {
 	UID types.UID
 	// FieldPath is the part of the object, such as spec.containers{app}.
 	FieldPath string
-	// LastSeen is when it last occurred, or zero if unknown.
-	LastSeen time.Time
+	// FirstSeen and LastSeen are when it first and last occurred, or zero if unknown.
+	FirstSeen, LastSeen time.Time
 	// Count is how often it occurred. Values below 1 count as 1.
 	Count int64
 }
@@ -40,10 +40,17 @@ func NewEvent(e *eventsv1.Event) Event {
 		event.Count = int64(max(e.Series.Count, 1))
 		times = slices.Insert(times, 0, e.Series.LastObservedTime.Time)
 	}
-	if i := slices.IndexFunc(times, func(t time.Time) bool { return !t.IsZero() }); i >= 0 {
-		event.LastSeen = times[i]
-	}
+	event.LastSeen = firstOf(times...)
+	event.FirstSeen = firstOf(e.DeprecatedFirstTimestamp.Time, e.EventTime.Time, e.CreationTimestamp.Time)
 	return event
+}
+
+// firstOf returns the first time that is known.
+func firstOf(times ...time.Time) time.Time {
+	if i := slices.IndexFunc(times, func(t time.Time) bool { return !t.IsZero() }); i >= 0 {
+		return times[i]
+	}
+	return time.Time{}
 }
 
 // relevantNormal are the reasons of Normal Events that the diagnosis uses.
@@ -110,8 +117,8 @@ type Workload struct {
 	Recreated bool
 	// Events that regard the pods, claims and controllers, in any order.
 	Events []Event
-	// Now is the time of the check. It decides what is still starting, see [Cause.LateAfter]. Without
-	// it, everything that has not started is a failure.
+	// Now is the time of the check. It decides what is still starting, see [Cause.LateAfter], and when an
+	// advice to wait ends, see [Cause.LateAdvice]. Without it, everything that has not started is a failure.
 	Now time.Time
 	// Known are causes that the caller found itself: a rejected request, an invalid
 	// field, a condition of a Deployment. They are reported even if all pods are ready.

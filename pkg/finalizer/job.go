@@ -62,7 +62,7 @@ func (f *Finalizer) RunJob(ctx context.Context, live client.Reader, job *batchv1
 	if err != nil {
 		return err
 	}
-	cause := diagnosis.Diagnose(diagnosis.Workload{Pods: pods, Events: f.eventsOf(ctx, live, found, pods)}).Cause
+	cause := diagnosis.Diagnose(diagnosis.Workload{Pods: pods, Events: f.eventsOf(ctx, live, found, pods), Now: f.clock.Now()}).Cause
 	switch {
 	case failure != nil && cause != nil:
 		return fmt.Errorf("the Job %s failed: %s", job.Name, cause.Sentence())

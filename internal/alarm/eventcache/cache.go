@@ -254,7 +254,7 @@ func EventOf(event *alarm.Event) diagnosis.Event {
 		Type: event.Type, Reason: event.Reason, Note: event.Note,
 		Regarding: diagnosis.Object{Kind: event.Regarding.Kind, Name: event.Regarding.Name},
 		UID:       types.UID(event.Regarding.UID), FieldPath: event.Regarding.FieldPath,
-		LastSeen: event.LastSeen, Count: event.Count,
+		FirstSeen: event.FirstSeen, LastSeen: event.LastSeen, Count: event.Count,
 	}
 }
 

@@ -46,7 +46,7 @@ func (r *Reconciler) setStatus(a *app) time.Duration {
 	a.report = report
 	changes, lasting := healthEvents(turned)
 	a.report.Changes, a.report.Lasting = append(a.report.Changes, changes...), lasting
-	return step.Sooner(next, grace, unstable, wait)
+	return step.Sooner(next, grace, unstable, wait, a.findings.WaitLeft(r.Clock.Now()))
 }
 
 // maxNodes is the limit of status.nodes: during a rollout there may be more pods than

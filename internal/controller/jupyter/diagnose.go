@@ -66,8 +66,8 @@ func (r *Reconciler) findCause(ctx context.Context, n *notebook) (diagnosis.Diag
 	if err != nil || found.Cause != nil || n.ready {
 		return found, next, err
 	}
-	if found.Cause = n.whyEnded(); found.Cause != nil {
-		return found, next, nil
+	if cause := n.whyEnded(); cause != nil {
+		return diagnosis.Diagnose(diagnosis.Workload{Now: r.Clock.Now(), Known: []diagnosis.Cause{*cause}}), next, nil
 	}
 	var again time.Duration
 	found.Cause, again, err = r.findPodConflict(ctx, n)

@@ -17,7 +17,7 @@ import (
 )
 
 // assess decides whether the cause is a failure or a normal part of a start, and whether a ready
-// pod has recovered. It returns when this may change.
+// pod has recovered. It returns when this may change, or the advice.
 func (r *Reconciler) assess(_ context.Context, n *notebook) (step.Result, error) {
 	grace := r.graceLeft(n)
 	n.stalled = n.findings.Cause != nil && grace == 0
@@ -25,7 +25,7 @@ func (r *Reconciler) assess(_ context.Context, n *notebook) (step.Result, error)
 	if n.ready && !n.suspend {
 		n.crash, unstable = n.findings.Recovering(r.Clock.Now(), n.pod)
 	}
-	return step.Result{RequeueAfter: step.Sooner(grace, unstable)}, nil
+	return step.Result{RequeueAfter: step.Sooner(grace, unstable, n.findings.WaitLeft(r.Clock.Now()))}, nil
 }
 
 // probeGrace is how long a busy server may fail its probe.

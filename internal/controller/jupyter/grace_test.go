@@ -64,3 +64,17 @@ func TestANodeHasTenSecondsToSetAPodUp(t *testing.T) {
 		}
 	}
 }
+
+// When the advice changes, nothing else may happen.
+func TestANotebookIsRequeuedWhenWaitingHasNotHelped(t *testing.T) {
+	now := time.Unix(1_000_000, 0)
+	r := &Reconciler{Helpers: &reconciler.Helpers{Clock: testingclock.NewFakeClock(now)}}
+	for age, want := range map[time.Duration]time.Duration{20 * time.Minute: 10 * time.Minute, 30 * time.Minute: 0} {
+		n := newNotebook(&v1alpha1.Jupyter{})
+		n.findings.Cause = &diagnosis.Cause{Reason: diagnosis.ReasonErrImagePull, Advice: "wait", LateAdvice: "push it again", Since: now.Add(-age)}
+		result, err := r.assess(t.Context(), n)
+		if err != nil || result.RequeueAfter != want {
+			t.Errorf("after %v, it is requeued after %v, want %v (%v)", age, result.RequeueAfter, want, err)
+		}
+	}
+}

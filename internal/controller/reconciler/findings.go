@@ -14,6 +14,7 @@ import (
 	"github.com/bongsu-io/bongsu/pkg/children"
 	"github.com/bongsu-io/bongsu/pkg/diagnosis"
 	"github.com/bongsu-io/bongsu/pkg/events"
+	"github.com/bongsu-io/bongsu/pkg/step"
 )
 
 // maxOthers is how many further causes a message names.
@@ -65,7 +66,7 @@ func (f *Findings) Conflict(c *children.ConflictError) diagnosis.Cause {
 		return diagnosis.Cause{
 			Reason: diagnosis.ReasonResourceConflict, Object: diagnosis.Object{Kind: c.Kind, Name: c.Name}, Count: 1, Transient: true,
 			Message: fmt.Sprintf("%s %s of a deleted %s with this name still exists", c.Kind, c.Name, f.Kind),
-			Advice:  "wait until the cluster deletes it, or delete it",
+			Advice:  "wait until the cluster deletes it, or delete it", LateAdvice: "delete it", Since: f.Owner.GetCreationTimestamp().Time,
 		}
 	}
 	return diagnosis.Cause{
@@ -95,6 +96,17 @@ func (f *Findings) StartLeft(now time.Time) time.Duration {
 		return 0
 	}
 	return max(0, f.Cause.LateAfter.Sub(now))
+}
+
+// WaitLeft returns when the advice of a cause changes because waiting has not helped, or zero if none does.
+func (f *Findings) WaitLeft(now time.Time) (next time.Duration) {
+	if f.Cause != nil {
+		next = f.Cause.WaitLeft(now)
+	}
+	for i := range f.Others {
+		next = step.Sooner(next, f.Others[i].WaitLeft(now))
+	}
+	return next
 }
 
 // SetCause takes the result of a diagnosis. During a failure, the cause keeps the later
