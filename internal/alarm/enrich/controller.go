@@ -117,7 +117,7 @@ func (e *Enricher) causeOfPods(ctx context.Context, owner podController) (string
 }
 
 // causeOf returns the cause that the pods show, or else the status of the object that controls
-// them, or an empty string.
+// them. It returns an empty string if there is none, or if the pods are still starting.
 func (e *Enricher) causeOf(ctx context.Context, owner podController, w diagnosis.Workload) string {
 	switch o := owner.Object.(type) {
 	case *appsv1.Deployment:
@@ -126,11 +126,7 @@ func (e *Enricher) causeOf(ctx context.Context, owner podController, w diagnosis
 		w.Outdated = diagnosis.OutdatedPod(o, w.Pods)
 	}
 	d := diagnosis.DiagnoseOr(w, diagnosis.FromController(owner.Object))
-	if d.Cause == nil {
-		return ""
-	}
-	e.roots.Complete(ctx, owner.Object, w, d.Cause)
-	return d.Cause.Sentence()
+	return e.sentenceOf(ctx, owner.Object, w, d.Cause)
 }
 
 // podsOf returns the pods that an object controls, or some of them if there are many. Pods that

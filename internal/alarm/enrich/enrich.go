@@ -188,11 +188,18 @@ func (e *Enricher) pod(ctx context.Context, ref alarm.Reference, event *alarm.Ev
 	w := e.workload(ctx, pod)
 	w.Events = []diagnosis.Event{matched}
 	d := diagnosis.Diagnose(w)
-	if cause := d.Of(matched.Container()); cause != nil {
-		e.roots.Complete(ctx, pod, w, cause)
-		object.Cause = cause.Sentence()
-	}
+	object.Cause = e.sentenceOf(ctx, pod, w, d.Of(matched.Container()))
 	return object, nil
+}
+
+// sentenceOf describes a cause of an object, with its root. It returns an empty string if there is none: what is
+// still starting, and not late yet, is no failure.
+func (e *Enricher) sentenceOf(ctx context.Context, o client.Object, w diagnosis.Workload, cause *diagnosis.Cause) string {
+	if cause == nil || !cause.LateAfter.IsZero() {
+		return ""
+	}
+	e.roots.Complete(ctx, o, w, cause)
+	return cause.Sentence()
 }
 
 // node reads a Node that the cache does not have yet.

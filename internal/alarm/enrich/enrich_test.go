@@ -432,6 +432,7 @@ func TestAnEventAboutAVolumeOrTheNetworkIsItsCause(t *testing.T) {
 	if err := s.cluster.Client.Status().Update(t.Context(), pod); err != nil {
 		t.Fatal(err)
 	}
+	s.At(pod.CreationTimestamp.Add(time.Minute))
 	for _, tc := range []struct{ reason, note, want string }{
 		{"FailedMount", `MountVolume.SetUp failed for volume "conf" : configmap "settings" not found`, `volume "conf" cannot be mounted: ConfigMap "settings" does not exist: create it, or correct its name`},
 		{"FailedMount", `MountVolume.SetUp failed for volume "keys" : secret "login" not found`, `volume "keys" cannot be mounted: Secret "login" does not exist: create it, or correct its name; if a controller creates it, find out why it has not`},
@@ -448,6 +449,34 @@ func TestAnEventAboutAVolumeOrTheNetworkIsItsCause(t *testing.T) {
 	}
 	if diff := cmp.Diff([]string{"whole Pod", "whole Pod", "whole Pod", "whole Pod"}, s.live.reads()); diff != "" {
 		t.Errorf("reads from the API server:\n%s", diff)
+	}
+}
+
+// A cause is named when it is late, and an advice to wait ends.
+func TestACauseIsNamedFromTheTimeAtWhichItIsLate(t *testing.T) {
+	const message = "the node cannot set up the pod: the node takes too long to set up its sandbox: "
+	s := newFixture(t, nil)
+	pod := s.createPod(t)
+	created := pod.CreationTimestamp
+	pod.Status.ContainerStatuses = nil
+	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionFalse, LastTransitionTime: created}}
+	if err := s.cluster.Client.Status().Update(t.Context(), pod); err != nil {
+		t.Fatal(err)
+	}
+	e := s.warning(pod, "Warning", "FailedCreatePodSandBox")
+	e.Note = `Failed to create pod sandbox: rpc error: code = Unknown desc = failed to reserve sandbox name "x"`
+	late := message + "waiting since " + created.UTC().Format("2006-01-02 15:04 UTC") + " has not helped: ask the cluster's administrator"
+	for age, want := range map[time.Duration]string{
+		5 * time.Second:  "",
+		11 * time.Second: message + "wait; if the problem persists, ask the cluster's administrator",
+		29 * time.Minute: message + "wait; if the problem persists, ask the cluster's administrator",
+		30 * time.Minute: late,
+		90 * time.Hour:   late,
+	} {
+		s.ForgetCached()
+		if got := s.At(created.Add(age)).Context(t.Context(), e); got.Object.Cause != want || !got.Resolved {
+			t.Errorf("after %s: got %q, want %q", age, got.Object.Cause, want)
+		}
 	}
 }
 

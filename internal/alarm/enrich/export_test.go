@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"k8s.io/utils/clock"
+	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/bongsu-io/bongsu/internal/alarm"
 	"github.com/bongsu-io/bongsu/internal/expiring"
@@ -12,6 +13,12 @@ import (
 // WithLongTimeout allows for reads on a busy machine.
 func (e *Enricher) WithLongTimeout() *Enricher {
 	e.timeout = time.Minute
+	return e
+}
+
+// At changes the time at which causes are found.
+func (e *Enricher) At(now time.Time) *Enricher {
+	e.clock = clocktesting.NewFakePassiveClock(now)
 	return e
 }
 
