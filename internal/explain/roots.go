@@ -92,7 +92,7 @@ func (r *Roots) Complete(ctx context.Context, target client.Object, w diagnosis.
 		return
 	}
 	self := newReference(kind.GroupKind(), target.GetNamespace(), target.GetName(), "")
-	key := self.key() + "|" + string(target.GetUID()) + "|" + cause.Identity()
+	key := self.key() + "|" + string(target.GetUID()) + "|" + cause.Identity() + "|" + cause.Advice
 	root, known := r.recent.Get(key)
 	if !known {
 		var complete bool
@@ -105,7 +105,7 @@ func (r *Roots) Complete(ctx context.Context, target client.Object, w diagnosis.
 	}
 }
 
-// find returns the root of a cause, or nil, and whether nothing prevented a request.
+// find returns the root of a cause, or nil, and whether another attempt soon would find the same.
 func (r *Roots) find(ctx context.Context, self reference, target client.Object, w diagnosis.Workload, cause *diagnosis.Cause) (root *diagnosis.Root, complete bool) {
 	ctx, cancel := context.WithTimeout(ctx, rootTimeout)
 	defer cancel()
@@ -161,6 +161,7 @@ func newWalk(r reference) walk {
 var (
 	errOutside      = errors.New("it does not belong to the namespace")
 	errTooManyReads = errors.New("too many objects were read for this namespace")
+	errTooLong      = errors.New("too many objects were read for this cause")
 )
 
 // clusterStores are the types of the cluster that a condition names, because an object of the namespace depends on
@@ -177,8 +178,9 @@ type within struct {
 	listed map[string]*unstructured.Unstructured
 	// outside is an object of the cluster that may be the root, or nil.
 	outside *reference
-	// limited is true if a request was not sent because of the limit for the namespace, failed if one failed.
-	limited, failed bool
+	// limited is true if a request was not sent because of the limit for the namespace, cut if it was that for the
+	// cause, and failed if one failed. Another attempt soon is cut at the same object.
+	limited, cut, failed bool
 }
 
 // allows reports whether objects of a type in a namespace may be read.
@@ -205,6 +207,8 @@ func (w *within) notChecked() string {
 	switch {
 	case w.limited:
 		return "not checked any further, because many objects of this namespace were read within a minute"
+	case w.cut:
+		return fmt.Sprintf("not checked any further, because it leads to more than %d objects", maxRootRequests)
 	case w.outside == nil:
 		return ""
 	}
@@ -224,7 +228,8 @@ func (w *within) use(kind schema.GroupVersionKind, namespace string) error {
 	}
 	switch {
 	case w.left == 0:
-		return errTooManyReads
+		w.cut = true
+		return errTooLong
 	case !turn.AllowN(w.clock.Now(), 1):
 		w.limited = true
 		return errTooManyReads
