@@ -44,20 +44,24 @@ var ofMessages = []textLead{
 	{regexp.MustCompile(`readiness gate "target-health\.elbv2\.k8s\.aws/([a-z0-9.-]+)"`), func(q *inquiry, m []string) []reference {
 		return []reference{newReference(schema.GroupKind{Group: "elbv2.k8s.aws", Kind: "TargetGroupBinding"}, q.namespace, m[1], ", which sets the readiness gate,")}
 	}},
-	// the diagnosis of a pod that waits for a device, or for an address of its network
+	// knative.dev/serving, and others that read an image before they create a pod
+	{regexp.MustCompile(`(?i)image .*\bunauthorized\b`), (*inquiry).accountSecrets},
+	// an init container that waits for another workload
+	{regexp.MustCompile(`container "wait-for-([a-z0-9.-]+)"`), (*inquiry).awaitedJob},
+}
+
+// ofDiagnosis are leads in the sentences of pkg/diagnosis. A test compares both.
+var ofDiagnosis = []textLead{
+	// a pod that waits for a device, or for an address of its network
 	{regexp.MustCompile(`no node offers ([a-z0-9.-]+)/([A-Za-z0-9_.-]+)`), (*inquiry).devices},
 	{regexp.MustCompile(`network has no free IP address`), (*inquiry).addressRange},
-	// the diagnosis of a pod that cannot be created
+	// a pod that cannot be created
 	{regexp.MustCompile(`service account "([a-z0-9.-]+)" does not exist`), func(q *inquiry, m []string) []reference {
 		return q.appliersOf(rbacv1.ServiceAccountKind, q.namespace, m[1])
 	}},
 	{regexp.MustCompile(`admission policy "([a-z0-9.-]+)" cannot be evaluated.*no params found`), (*inquiry).policyParams},
-	// knative.dev/serving, and others that read an image before they create a pod
-	{regexp.MustCompile(`(?i)image .*\bunauthorized\b`), (*inquiry).accountSecrets},
-	// the diagnosis of an Event of a kubelet
+	// an Event of a kubelet
 	{regexp.MustCompile(`the node cannot read the Secret "([a-z0-9.-]+)" in imagePullSecrets`), (*inquiry).pullSecret},
-	// the diagnosis of an init container that waits for another workload
-	{regexp.MustCompile(`container "wait-for-([a-z0-9.-]+)"`), (*inquiry).awaitedJob},
 }
 
 // ofLogs are leads in the lines of a log.
@@ -82,7 +86,7 @@ var ofLogs = []textLead{
 
 // textual returns the objects that the message of the target, or the end of its log, is about.
 func (q *inquiry) textual() []reference {
-	all := leadsIn(q, ofMessages, q.allText())
+	all := slices.Concat(leadsIn(q, ofMessages, q.allText()), leadsIn(q, ofDiagnosis, q.allText()))
 	if q.explanation.Log != nil {
 		for _, line := range q.explanation.Log.whole {
 			all = append(all, leadsIn(q, ofLogs, line)...)

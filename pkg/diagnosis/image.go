@@ -195,6 +195,11 @@ var imageRules = []rule{
 		text:    compile(`(?i)(?:^|: )([^:]*\b(?:authorization|token|credentials?|password|login|session)\b[^:]*\bexpired\b[^:]*)`),
 		message: "the registry denies access: ${1}",
 		advice:  "renew the credentials that the node uses for this registry"},
+	// ECR and Artifact Registry
+	{name: "registry-permission-missing", problem: lasting, means: MeansAccessDenied,
+		text:    compile(`(?:^|: )((?:User: )?\S+ is not authorized to perform: \S+ on resource: .*|Permission "[^"]+" denied on resource .*)`),
+		message: "the registry denies access: ${1}",
+		advice:  "give this permission to the identity that pulls the image, usually that of the node"},
 	{name: "registry-no-credentials", problem: lasting, means: MeansNoCredentials,
 		text:    compile(`no basic auth credentials`),
 		message: deniedPull + "; the node sent no credentials (no basic auth credentials)",
