@@ -178,9 +178,10 @@ type within struct {
 	listed map[string]*unstructured.Unstructured
 	// outside is an object of the cluster that may be the root, or nil.
 	outside *reference
-	// limited is true if a request was not sent because of the limit for the namespace, cut if it was that for the
-	// cause, and failed if one failed. Another attempt soon is cut at the same object.
-	limited, cut, failed bool
+	// limited is true if a request was not sent because of the limit for the namespace, failed if one failed.
+	limited, failed bool
+	// cut is true if one was not sent because of the limit for the cause. The next attempt is cut at the same object.
+	cut bool
 }
 
 // allows reports whether objects of a type in a namespace may be read.

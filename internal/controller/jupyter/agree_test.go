@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"regexp"
 	"testing"
+	"time"
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
@@ -22,9 +23,14 @@ import (
 func TestConditionsEventsExplainAndMessagesAgree(t *testing.T) {
 	t.Parallel()
 	const container = "spec.containers{notebook}"
+	noNetwork := func(s *scene, pod *corev1.Pod) {
+		s.kubelet.Event(s.t, pod, "FailedCreatePodSandBox", "", `Failed to create pod sandbox: rpc error: code = Unknown desc = failed to setup network for sandbox "5a": plugin type="bridge" failed (add): failed to allocate for range 0: no IP addresses available in range set: 10.244.1.1-10.244.1.254`)
+	}
 	for name, tc := range map[string]struct {
 		spec   string
 		happen func(*scene, *corev1.Pod)
+		// again happens until there is a message with the cause: one about the start of a pod has none.
+		again func(*scene, *corev1.Pod)
 	}{
 		"no node is large enough": {spec: impatient + "resources: {requests: {cpu: '640'}}\n"},
 		"the image does not exist": {happen: func(s *scene, pod *corev1.Pod) {
@@ -41,8 +47,8 @@ func TestConditionsEventsExplainAndMessagesAgree(t *testing.T) {
 		"the server runs out of memory": {happen: func(s *scene, pod *corev1.Pod) { s.kubelet.Crashed(s.t, pod, "OOMKilled", 137) }},
 		"the node has no network": {happen: func(s *scene, pod *corev1.Pod) {
 			s.kubelet.Waiting(s.t, pod, "ContainerCreating", "")
-			s.kubelet.Event(s.t, pod, "FailedCreatePodSandBox", "", `Failed to create pod sandbox: rpc error: code = Unknown desc = failed to setup network for sandbox "5a": plugin type="bridge" failed (add): failed to allocate for range 0: no IP addresses available in range set: 10.244.1.1-10.244.1.254`)
-		}},
+			noNetwork(s, pod)
+		}, again: noNetwork},
 		"a volume cannot be mounted": {happen: func(s *scene, pod *corev1.Pod) {
 			s.kubelet.Waiting(s.t, pod, "ContainerCreating", "")
 			s.kubelet.Event(s.t, pod, "FailedMount", "", `MountVolume.SetUp failed for volume "extra" : configmap "settings" not found`)
@@ -80,7 +86,12 @@ func TestConditionsEventsExplainAndMessagesAgree(t *testing.T) {
 			s.g.Expect(found.Cause).NotTo(BeNil())
 			s.g.Expect(found.Cause.Reason).To(Equal(stalled.Reason))
 			s.g.Expect(found.Cause.Message + ": " + found.Cause.Advice).To(Equal(stalled.Message))
-			s.g.Eventually(operator.Out.String).WithTimeout(patience).Should(MatchRegexp("cause in " + s.namespace + ".*\n.*it is: " + regexp.QuoteMeta(stalled.Message) + "\n"))
+			s.g.Eventually(func() string {
+				if tc.again != nil {
+					tc.again(s, s.pod())
+				}
+				return operator.Out.String()
+			}).WithTimeout(patience).WithPolling(time.Second).Should(MatchRegexp("cause in " + s.namespace + ".*\n.*it is: " + regexp.QuoteMeta(stalled.Message) + "\n"))
 		})
 	}
 }

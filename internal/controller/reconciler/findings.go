@@ -98,7 +98,8 @@ func (f *Findings) StartLeft(now time.Time) time.Duration {
 	return max(0, f.Cause.LateAfter.Sub(now))
 }
 
-// WaitLeft returns when the advice of a cause changes because waiting has not helped, or zero if none does.
+// WaitLeft returns after what time the advice of one of the causes changes, see [diagnosis.Cause.WaitLeft]. It is zero
+// if none does.
 func (f *Findings) WaitLeft(now time.Time) (next time.Duration) {
 	if f.Cause != nil {
 		next = f.Cause.WaitLeft(now)

@@ -38,3 +38,25 @@ func TestTheObjectsOfAFormerOwnerHaveAMinuteToDisappear(t *testing.T) {
 		})
 	}
 }
+
+// The advice that changes first counts, also if it is that of another cause.
+func TestTheAdviceAboutAnObjectOfAFormerOwnerEnds(t *testing.T) {
+	created := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
+	f := &Findings{Kind: v1alpha1.KindAppService, Owner: &v1alpha1.AppService{ObjectMeta: metav1.ObjectMeta{Name: "web", CreationTimestamp: metav1.NewTime(created)}}}
+	f.Add(f.Conflict(&children.ConflictError{Kind: "Deployment", Name: "web", Owner: "AppService web"}))
+	for age, want := range map[time.Duration]struct {
+		advice string
+		left   time.Duration
+	}{
+		10 * time.Minute: {"wait until the cluster deletes it, or delete it", 20 * time.Minute},
+		time.Hour:        {"waiting since 2026-11-01 12:00 UTC has not helped: delete it", 0},
+	} {
+		now := created.Add(age)
+		f.SetCause(diagnosis.Diagnose(diagnosis.Workload{Known: f.Known, Now: now}), nil)
+		f.Others = []diagnosis.Cause{*f.Cause, {Advice: "wait"}}
+		f.Cause = &diagnosis.Cause{Advice: "correct it"}
+		if f.Others[0].Advice != want.advice || f.WaitLeft(now) != want.left {
+			t.Errorf("after %v: %q, %v left", age, f.Others[0].Advice, f.WaitLeft(now))
+		}
+	}
+}
