@@ -241,6 +241,7 @@ func (e *Explainer) explain(ctx context.Context, mapping *meta.RESTMapping, name
 	x := q.conclude()
 	q.follow()
 	q.checkWait()
+	q.errorsInLog()
 	if q.notFound != nil && x.Cause == nil {
 		return nil, q.notFound
 	}

@@ -148,7 +148,12 @@ func TestARunningDeploymentHasNoCause(t *testing.T) {
 	p.status(pod, running)
 	p.eventAt(time.Now().Add(time.Minute), "ReplicaSet", "web-1", "", "FailedCreate", `Error creating: pods "web-1-" is forbidden: exceeded quota: team, requested: pods=1, used: pods=4, limited: pods=4`)
 	x := p.explain(p.user(viewPermissions()...), "deployments.apps", "web")
-	if x.State != explain.Running || x.Cause != nil || len(x.NotChecked) > 0 {
+	notChecked := []explain.NotChecked{
+		{What: "the log of container app of pod web-1-a", Why: "you may not get pods/log"},
+		{What: "horizontalpodautoscalers.autoscaling", Why: "you may not list them"},
+	}
+	slices.SortFunc(x.NotChecked, func(a, b explain.NotChecked) int { return strings.Compare(a.Why, b.Why) })
+	if x.State != explain.Running || x.Cause != nil || !slices.Equal(x.NotChecked, notChecked) {
 		t.Errorf("got %s", asJSON(t, x))
 	}
 	if x.LastCrash == nil || x.LastCrash.Reason != "Error" || *x.LastCrash.ExitCode != 3 {

@@ -48,7 +48,7 @@ type Explanation struct {
 	Chain []Link `json:"chain,omitempty"`
 	// Others are further problems, the most important first.
 	Others []Cause `json:"others,omitempty"`
-	// Log is the end of the log of the container that failed.
+	// Log is the end of the log of the container that failed, or the errors in that of one that runs.
 	Log *Log `json:"log,omitempty"`
 	// LastCrash is the last crash of a container that runs again.
 	LastCrash *Cause `json:"lastCrash,omitempty"`
@@ -123,6 +123,10 @@ type Log struct {
 	// Previous is true if the lines are from before the container's last restart.
 	Previous bool     `json:"previous"`
 	Lines    []string `json:"lines"`
+	// Errors is how many of the last Read lines report an error, if the container runs. Then, Lines are those that say
+	// different things. Both are 0 otherwise.
+	Errors int `json:"errors,omitempty"`
+	Read   int `json:"read,omitempty"`
 
 	// whole are the lines before long ones were cut. References are looked for in these.
 	whole []string

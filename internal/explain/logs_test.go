@@ -38,7 +38,8 @@ func TestTheLogSaysWhyAContainerEnded(t *testing.T) {
 		"a name of a module":  {"starting ModuleNotFoundError: x service", ""},
 	} {
 		c := &Cause{Message: "it ended", Advice: "check its log"}
-		c.addLog(linesOf(tc.log))
+		lines := splitLog(tc.log)
+		c.addLog(lines[max(0, len(lines)-maxLines):])
 		if found := c.Message != "it ended"; found != (tc.want != "") || !strings.Contains(c.Message, tc.want) || found == (c.Advice == "check its log") {
 			t.Errorf("%s: %s: %s", name, c.Message, c.Advice)
 		}

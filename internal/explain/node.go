@@ -27,10 +27,12 @@ func (q *inquiry) node() error {
 	}
 	var summary []string
 	var pods []*corev1.Pod
-	isDrained := n.Spec.Unschedulable && (q.logs != nil || q.clock.Since(cordonedAt(n)) > drainedAfter) || q.isStuck(n)
-	if q.logs != nil || isDrained {
+	if q.logs != nil || q.isDrained(n) {
 		var text string
 		text, pods = q.podsOn(n.Name)
+		if isFull(n, len(pods)) {
+			text += ", and takes no more"
+		}
 		summary = append(summary, text)
 	}
 	if n.Spec.Unschedulable {
@@ -50,13 +52,24 @@ func (q *inquiry) node() error {
 		}
 	}
 	q.workload.Known = append(q.workload.Known, diagnosis.FromNodeTaints(n, q.clock.Now())...)
-	if isDrained {
+	if q.isDrained(n) {
 		q.blockedEvictions(n.Name, pods)
 	}
 	if len(q.workload.Known) > 0 {
 		q.explanation.State = Waiting
 	}
 	return nil
+}
+
+// isFull reports whether a node has as many pods as its kubelet allows.
+func isFull(n *corev1.Node, pods int) bool {
+	most := n.Status.Allocatable.Pods().Value()
+	return most > 0 && int64(pods) >= most
+}
+
+// isDrained reports whether the pods of a node should be evicted.
+func (q *inquiry) isDrained(n *corev1.Node) bool {
+	return n.Spec.Unschedulable && (q.logs != nil || q.clock.Since(cordonedAt(n)) > drainedAfter) || q.isStuck(n)
 }
 
 // drainedAfter is how long a drain usually takes. Until then, an overview does not list what it waits for.

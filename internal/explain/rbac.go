@@ -28,8 +28,8 @@ func (q *inquiry) denied() []reference {
 		return nil
 	}
 	m := denial.FindStringSubmatch(q.allText())
-	if m == nil && x.Log != nil {
-		m = denial.FindStringSubmatch(lastError(x.Log.whole))
+	if m == nil {
+		m = x.Log.lastMatch(denial)
 	}
 	if m == nil {
 		return nil

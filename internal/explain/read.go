@@ -296,29 +296,38 @@ func (q *inquiry) readLog() {
 func (q *inquiry) tail(p *corev1.Pod, c *Cause) *Log {
 	container := c.Container
 	log := &Log{Pod: p.Name, Container: container, Previous: c.Reason != diagnosis.ReasonPodInitializing && c.Reason != diagnosis.ReasonUnhealthy && !hasEnded(p, container)}
-	lines, size := int64(maxLines), int64(maxLogBytes)
-	stream, err := q.logs.Pods(p.Namespace).GetLogs(p.Name, &corev1.PodLogOptions{
-		Container: container, Previous: log.Previous, TailLines: &lines, LimitBytes: &size,
-	}).Stream(q.ctx)
-	what := "the log of container " + container + " of pod " + p.Name
-	if apierrors.IsNotFound(err) {
-		q.unread(what, "", errors.New("the node does not have it any more"))
+	text, err := q.readTail(p, log, maxLines, maxLogBytes)
+	if err != nil {
 		return nil
 	}
-	if err != nil {
-		q.unread(what, "get pods/log", err)
-		return nil
-	}
-	defer stream.Close()
-	text, err := io.ReadAll(io.LimitReader(stream, maxLogBytes))
-	if err != nil {
-		q.unread(what, "", err)
-	}
-	log.whole = linesOf(string(text))
+	lines := splitLog(text)
+	log.whole = lines[max(0, len(lines)-maxLines):]
 	for _, line := range log.whole {
 		log.Lines = append(log.Lines, cutLine(line))
 	}
 	return log
+}
+
+// readTail reads the last lines of a log, and records it if that fails.
+func (q *inquiry) readTail(p *corev1.Pod, log *Log, lines, size int64) (string, error) {
+	stream, err := q.logs.Pods(p.Namespace).GetLogs(p.Name, &corev1.PodLogOptions{
+		Container: log.Container, Previous: log.Previous, TailLines: &lines, LimitBytes: &size,
+	}).Stream(q.ctx)
+	what := "the log of container " + log.Container + " of pod " + p.Name
+	if apierrors.IsNotFound(err) {
+		q.unread(what, "", errors.New("the node does not have it any more"))
+		return "", err
+	}
+	if err != nil {
+		q.unread(what, "get pods/log", err)
+		return "", err
+	}
+	defer stream.Close()
+	text, err := io.ReadAll(io.LimitReader(stream, size))
+	if err != nil {
+		q.unread(what, "", err)
+	}
+	return string(text), nil // what was read before can be enough
 }
 
 // hasEnded reports whether the container is terminated and has not been restarted.
@@ -341,8 +350,8 @@ func messageIn(line string) string {
 	return strings.TrimRight(plaintext.Clean(cmp.Or(fields.Message, fields.Msg)), " \n")
 }
 
-// linesOf removes control characters and returns the last lines. A long one in JSON is replaced by the lines of its message.
-func linesOf(text string) []string {
+// splitLog removes control characters and returns the lines. A long one in JSON is replaced by the lines of its message.
+func splitLog(text string) []string {
 	text = strings.TrimRight(plaintext.Clean(text), " \n")
 	if text == "" {
 		return nil
@@ -354,7 +363,7 @@ func linesOf(text string) []string {
 		}
 		lines = append(lines, strings.Split(line, "\n")...)
 	}
-	return lines[max(0, len(lines)-maxLines):]
+	return lines
 }
 
 // cutLine leaves out the middle of a long line.

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"regexp"
 	"slices"
+	"strings"
 	"time"
 
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
@@ -172,10 +173,28 @@ func (q *inquiry) full() []reference {
 		return nil
 	}
 	var all []reference
-	for _, name := range diagnosis.ClaimsOf(p)[:min(len(diagnosis.ClaimsOf(p)), maxReferences)] {
+	claims := diagnosis.ClaimsOf(p)
+	for _, name := range claims[:min(len(claims), maxReferences)] {
 		all = append(all, newReference(claimKind, q.namespace, name, ", which it mounts,"))
 	}
+	if len(claims) > 0 {
+		q.explanation.Cause.add(fmt.Sprintf("its log says that a disk is full; it mounts %s", q.sizes(claims)), "free space there, or request more; if the path in the log is no mount, the disk of the node is full")
+	}
 	return all
+}
+
+// sizes lists claims of the namespace with their sizes, as far as they are known.
+func (q *inquiry) sizes(claims []string) string {
+	all := make([]string, len(claims))
+	for i, name := range claims {
+		all[i] = fmt.Sprintf("claim %q", name)
+		for _, c := range q.workload.Claims {
+			if size, known := c.Status.Capacity[corev1.ResourceStorage]; known && c.Name == name {
+				all[i] = fmt.Sprintf("claim %q (%s)", name, size.String())
+			}
+		}
+	}
+	return strings.Join(all, ", ")
 }
 
 // nfsServer is how the diagnosis says that a node cannot reach the server of a volume.

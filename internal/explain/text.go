@@ -39,8 +39,11 @@ var passiveTexts = map[State]string{
 
 // stateText returns the text for the state of an object.
 func stateText(x *Explanation) string {
-	if x.passive {
+	switch {
+	case x.passive:
 		return passiveTexts[x.State]
+	case x.State == Running && x.Log != nil:
+		return "runs, and its log has errors"
 	}
 	return stateTexts[x.State]
 }
@@ -171,7 +174,11 @@ func (p *page) log(l *Log) {
 		p.line("Container %s of Pod %s has written nothing to its log.", l.Container, l.Pod)
 		return
 	}
-	p.line("The end of the log of Pod %s, container %s:", l.Pod, l.Container)
+	if l.Errors > 0 {
+		p.line("%d of the last %s in the log of Pod %s, container %s, report an error:", l.Errors, plural(l.Read, "line"), l.Pod, l.Container)
+	} else {
+		p.line("The end of the log of Pod %s, container %s:", l.Pod, l.Container)
+	}
 	for _, text := range l.Lines {
 		p.WriteString("  | " + plaintext.Clean(text) + "\n")
 	}

@@ -21,8 +21,8 @@ import (
 // those of Go, Java, Node.js, Python, glibc, musl and libpq.
 var (
 	noConnection = regexp.MustCompile(`(?i)connection (?:refused|reset)|connection to \S+ refused|ECONNREFUSED|ECONNRESET|ETIMEDOUT|ENOTFOUND|EAI_AGAIN|no such host|(?:name|service) (?:or service )?not known|` +
-		`name resolution|name does not resolve|could not translate host|UnknownHost|no route to host|unreachable|timed? ?out|deadline exceeded|can(?:no|')t connect|(?:could not|cannot|failed to|unable to) (?:connect|resolve|reach)|failed to obtain|waiting for|no response`)
-	noName     = regexp.MustCompile(`(?i)name resolution|EAI_AGAIN|lookup .*i/o timeout|could not translate host|could not resolve`)
+		`name ?resolution|name does not resolve|could not translate host|UnknownHost|no route to host|unreachable|timed? ?out|deadline exceeded|can(?:no|')t connect|(?:could not|cannot|failed to|unable to) (?:connect|resolve|reach)|failed to obtain|waiting for|no response`)
+	noName     = regexp.MustCompile(`(?i)name ?resolution|failed to resolve|EAI_AGAIN|lookup .*i/o timeout|could not translate host|could not resolve`)
 	givesUp    = regexp.MustCompile(`(?i)\b(?:exiting|giving up|shutting down|aborting|will exit|quitting)\b`)
 	noAnswer   = regexp.MustCompile(`(?i)timed? ?out|ETIMEDOUT|deadline exceeded`)
 	otherError = regexp.MustCompile(`(?i)\b(?:error|fatal|panic|exception|traceback|failed|invalid|missing|denied|unauthorized)\b`)
@@ -37,7 +37,7 @@ func (q *inquiry) unreachable() []reference {
 		return nil
 	}
 	var all []reference
-	for _, line := range connectionErrors(x.Log.whole) {
+	for _, line := range x.Log.connectionErrors() {
 		services := q.servicesIn(line)
 		if noName.MatchString(line) && q.withoutDNS() || noAnswer.MatchString(line) && slices.ContainsFunc(services, q.forbidden) {
 			return nil
@@ -53,19 +53,36 @@ func (q *inquiry) unreachable() []reference {
 }
 
 // connectionErrors returns the lines that say that a host cannot be reached, the last one first. Another error
-// below them means that they have not ended the program.
-func connectionErrors(lines []string) []string {
+// below them means that they have not ended the program, unless it still runs.
+func (l *Log) connectionErrors() []string {
 	var all []string
-	for _, line := range slices.Backward(lines) {
+	for _, line := range slices.Backward(l.whole) {
 		switch {
 		case noConnection.MatchString(line):
 			all = append(all, line)
 		case givesUp.MatchString(line): // because of an error above
-		case otherError.MatchString(line):
+		case otherError.MatchString(line) && l.Errors == 0:
 			return all
 		}
 	}
 	return all
+}
+
+// lastMatch returns the submatches of an expression in the error that ended the program, or in the last such line of one
+// that runs. It is nil if there is none.
+func (l *Log) lastMatch(text *regexp.Regexp) []string {
+	if l == nil {
+		return nil
+	}
+	if l.Errors == 0 {
+		return text.FindStringSubmatch(lastError(l.whole))
+	}
+	for _, line := range slices.Backward(l.whole) {
+		if m := text.FindStringSubmatch(line); m != nil {
+			return m
+		}
+	}
+	return nil
 }
 
 // lastError returns the last line that reports an error, without the one that says that the program gives up.

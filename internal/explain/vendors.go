@@ -256,7 +256,7 @@ func (q *inquiry) strimziCluster(u *unstructured.Unstructured) {
 }
 
 // expiredText is how programs say that a certificate is out of date.
-var expiredText = regexp.MustCompile(`(?i)current time \S+ is after|certificate (?:has )?expired|expired certificate|CERT_HAS_EXPIRED`)
+var expiredText = regexp.MustCompile(`(?i).*(?:current time \S+ is after|certificate (?:has )?expired|expired certificate|CERT_HAS_EXPIRED).*`)
 
 // reflects is the annotation of a copy that reflector writes: github.com/emberstack/kubernetes-reflector.
 const reflects = "reflector.v1.k8s.emberstack.com/reflects"
@@ -264,15 +264,15 @@ const reflects = "reflector.v1.k8s.emberstack.com/reflects"
 // expired returns what should renew a certificate, if the end of the log says that it has expired. It is one of the
 // pod, or of the pods behind the Service that it calls.
 func (q *inquiry) expired() []reference {
-	if q.explanation.Log == nil {
+	m := q.explanation.Log.lastMatch(expiredText)
+	if m == nil {
 		return nil
 	}
-	line := lastError(q.explanation.Log.whole)
 	p := q.loggedPod()
-	if p == nil || !expiredText.MatchString(line) {
+	if p == nil {
 		return nil
 	}
-	for _, s := range q.servicesIn(line) {
+	for _, s := range q.servicesIn(m[0]) {
 		pods := q.listIn(s.Namespace, podKind)
 		i := slices.IndexFunc(pods, func(o client.Object) bool {
 			return len(s.Spec.Selector) > 0 && labels.SelectorFromSet(s.Spec.Selector).Matches(labels.Set(o.GetLabels()))
@@ -325,7 +325,7 @@ var skewed = regexp.MustCompile(`(?i)RequestTimeTooSkewed|clock skew|difference 
 
 // wrongClock returns the node of the pod whose log says that clocks differ, if the node has this problem.
 func (q *inquiry) wrongClock() []reference {
-	if q.explanation.Log == nil || !skewed.MatchString(lastError(q.explanation.Log.whole)) {
+	if q.explanation.Log.lastMatch(skewed) == nil {
 		return nil
 	}
 	p := q.loggedPod()
