@@ -5,11 +5,14 @@ import (
 	"regexp"
 	"regexp/syntax"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 )
 
 // samples returns texts that match the expression. Each alternative is in one of them.
@@ -102,11 +105,11 @@ var namesIn = regexp.MustCompile(`(\bi/o\b|metadata\.labels|fork/exec|/sbin/moun
 	`plugin "VolumeBinding"|uid:\S+|reason:\w+|message:\w+|objectType:\w+|objectName:\w+|new:\w+|dial tcp [0-9.:]+|time="[^"]*" level=\w+ msg="(?:[^"\\]|\\.)*"|\{"\w+": \{"code": \d+|RawError: .*)|` +
 	`\\?"[^"\\]*\\?"|'[a-z][^' ]*'|` + "`[^`]+`" + `|\S*[/@]\S*|\b[a-z0-9-]+(?:[.:][a-zA-Z0-9-]+)+|taint \{[^}]+\}|` +
 	`\b(?:lookup|reading manifest|CSINode|driver name|in namespace|getting secret|getting snapshot|by Name|for quota:|config key:|find key|find user|PriorityClass with name|source snapshot) [a-z][a-z0-9-]*\b|` +
-	`volumes=\[[a-z]+\]|user \([a-z]+\)`)
+	`volumes=\[[a-z]+\]|user \([a-z]+\)|\bContainer [a-z][a-z0-9-]* failed\b`)
 
 var (
 	wordsIn    = regexp.MustCompile(`[A-Za-z0-9]+(?:-[A-Za-z0-9]+)*`)
-	keepInName = regexp.MustCompile(`^(?:https?|sha256|taint|lookup|reading|manifest|CSINode|driver|source|in|for|by|Name|getting|snapshot|secret|quota|config|key|find|PriorityClass|with|name|volume|volumes|attachment|user|namespace|Container|svc|\d+[GM]i|[0-9a-f]{8}|[0-9a-f]{4}|[0-9a-f]{12})$`)
+	keepInName = regexp.MustCompile(`^(?:https?|sha256|taint|lookup|reading|manifest|CSINode|driver|source|in|for|by|Name|getting|snapshot|secret|quota|config|key|find|PriorityClass|with|name|volume|volumes|attachment|user|namespace|Container|failed|LabelSelector|MatchLabels|map|string|scaledobject|keda|sh|metric|svc|\d+[GM]i|[0-9a-f]{8}|[0-9a-f]{4}|[0-9a-f]{12})$`)
 	notLetters = regexp.MustCompile(`[^A-Za-z|]+`)
 	uuidIn     = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-`)
 )
@@ -296,7 +299,7 @@ func withTexts(w Workload, change func(string) string) Workload {
 // withTexts returns a copy of the state whose texts of components are changed.
 func (s *state) withTexts(change func(string) string) *state {
 	changed := *s
-	for _, x := range []**text{&changed.Waiting, &changed.Failed, &changed.Pod, &changed.Container, &changed.Deleted, &changed.Claim, &changed.Resize, &changed.ResizeError, &changed.Event} {
+	for _, x := range []**text{&changed.Waiting, &changed.Failed, &changed.Pod, &changed.Container, &changed.Deleted, &changed.Claim, &changed.Resize, &changed.ResizeError, &changed.Event, &changed.Kill} {
 		if *x != nil {
 			y := **x
 			y.Message, y.Note = change(y.Message), change(y.Note)
@@ -309,5 +312,27 @@ func (s *state) withTexts(change func(string) string) *state {
 		changed.Ended = &last
 	}
 	changed.Unscheduled, changed.Create = change(s.Unscheduled), change(s.Create)
+	changed.Object = withNames(s.Object, change)
 	return &changed
+}
+
+// withNames returns a copy of an object whose name, the name of its target, and the texts of its conditions are changed.
+func withNames(object map[string]any, change func(string) string) map[string]any {
+	if object == nil {
+		return nil
+	}
+	u := unstructured.Unstructured{Object: runtime.DeepCopyJSON(object)}
+	for _, field := range [][]string{{"metadata", "name"}, {"spec", "scaleTargetRef", "name"}} {
+		if name, found, _ := unstructured.NestedString(u.Object, field...); found {
+			_ = unstructured.SetNestedField(u.Object, strings.Trim(change(strconv.Quote(name)), `"`), field...) // its parents are objects
+		}
+	}
+	conditions, _, _ := unstructured.NestedFieldNoCopy(u.Object, "status", "conditions")
+	all, _ := conditions.([]any)
+	for _, c := range all {
+		if c := c.(map[string]any); c["message"] != nil {
+			c["message"] = change(c["message"].(string))
+		}
+	}
+	return u.Object
 }
