@@ -130,7 +130,7 @@ func (q *inquiry) blockedEvictions(node string, pods []*corev1.Pod) {
 				Reason: policyv1.InsufficientPodsReason, Object: diagnosis.Object{Kind: kindNode, Name: node}, Node: node, Transient: true,
 				Message: fmt.Sprintf("a drain cannot evict pod %q: PodDisruptionBudget %q of namespace %q allows no eviction; %d of %s healthy, and %d must be",
 					pods[blocked].Name, b.Name, b.Namespace, b.Status.CurrentHealthy, plural(int(b.Status.ExpectedPods), "pod"), b.Status.DesiredHealthy),
-				Advice: fmt.Sprintf("run bongsu explain poddisruptionbudget/%s -n %s", b.Name, b.Namespace),
+				Advice: "run more pods, or change the budget so that one pod may be unavailable",
 			})
 			q.next = append(q.next, newReference(budgetKind, b.Namespace, b.Name, ", which protects it,"))
 		}

@@ -175,7 +175,7 @@ func (q *inquiry) noPods(s *corev1.Service) endpoints {
 	case t != nil && t.idle != "":
 		e.state, e.summary = Stopped, t.owner+", whose pods it selects, "+t.idle
 	case t != nil:
-		e.cause = noEndpoints(s, t.owner+", whose pods it selects, has no pods", "run bongsu explain "+typeAndName(t.owner)+" to see why")
+		e.cause = noEndpoints(s, t.owner+", whose pods it selects, has no pods", fmt.Sprintf("if none appears, see its Events (kubectl events -n %s --for %s)", s.Namespace, typeAndName(t.owner)))
 		e.owner = t.reference(q.namespace)
 	case readAll:
 		e.cause = noEndpoints(s, "no pod has the labels of its selector, "+selector.String()+q.nearMiss(s.Spec.Selector), "correct spec.selector, or the labels of the pods")

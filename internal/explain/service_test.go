@@ -84,7 +84,7 @@ Service shop/web has a problem: it selects no pod
 
 Cause: NoEndpoints in Service web
   StatefulSet db, whose pods it selects, has no pods
-  Advice: run bongsu explain statefulset/db to see why`},
+  Advice: if none appears, see its Events (kubectl events -n shop --for statefulset/db)`},
 		"its pods crash": {objects: webService + "\n---\n" + crashedPod, want: `
 Service shop/web has a problem: 0 of 1 pod ready
 
@@ -183,7 +183,7 @@ Service shop/web has a problem: it selects no pod
 
 Cause: NoEndpoints in Service web
   DaemonSet w, whose pods it selects, has no pods
-  Advice: run bongsu explain daemonset/w to see why`
+  Advice: if none appears, see its Events (kubectl events -n shop --for daemonset/w)`
 	stopped := ownerOfPods("apps/v1", "ReplicaSet", "replicas: 0, "+pods, "")
 	checkExplained(t, "services", "web", map[string]tc{
 		"a DaemonSet":                           {objects: webService + ownerOfPods("apps/v1", "DaemonSet", pods, "desiredNumberScheduled: 2"), want: missing},

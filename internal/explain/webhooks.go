@@ -150,7 +150,7 @@ func (q *inquiry) webhook(w admissionWebhook) {
 			why = e.cause.Message
 		}
 		cause.Reason, cause.Message = reasonNoEndpoints, names+"has no pod that answers: "+why
-		cause.Advice = fmt.Sprintf("run bongsu explain service/%s -n %s to see why", ref.Name, ref.Namespace)
+		cause.Advice = "start the pods of the Service, or ask the cluster's administrator to delete the configuration of the webhook"
 		q.next = append(q.next, reference{kind: schema.GroupKind{Kind: kindService}, namespace: ref.Namespace, name: ref.Name})
 	}
 	if w.policy() == admissionv1.Ignore {

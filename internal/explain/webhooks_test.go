@@ -75,7 +75,7 @@ The end of the log of Pod web-1, container app:
   Service "web" in namespace "shop", which webhook "check.example.com" calls, has no pod that answers: port 80 has the targetPort "https", but no container of its pods has a TCP port of that name; they have web` + refuses + `correct targetPort, or the name of the container's port
   By way of: Service shop/web`},
 		"its pods are stopped": {objects: webhooksOf(kind, "") + webService + "\n---\n" + stoppedWeb, want: problem + `NoEndpoints in Service web
-  Service "web" in namespace "shop", which webhook "check.example.com" calls, has no pod that answers: Deployment web, whose pods it selects, is scaled to 0` + refuses + "run bongsu explain service/web -n shop to see why"},
+  Service "web" in namespace "shop", which webhook "check.example.com" calls, has no pod that answers: Deployment web, whose pods it selects, is scaled to 0` + refuses + "start the pods of the Service, or ask the cluster's administrator to delete the configuration of the webhook"},
 		"only another port of its Service has no target": {
 			objects: webhooksOf(kind, "") + strings.Replace(webService, "targetPort: 80}", "targetPort: 80}, {name: metrics, port: 9090, protocol: TCP, targetPort: metrics}", 1) + "\n---\n" + readyPod,
 			want:    kind + " policy shows no problem: it has 1 webhook",
