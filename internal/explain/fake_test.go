@@ -16,6 +16,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -44,6 +45,7 @@ var testKinds = map[bool][]schema.GroupVersionKind{
 		appsv1.SchemeGroupVersion.WithKind("Deployment"), appsv1.SchemeGroupVersion.WithKind("StatefulSet"), appsv1.SchemeGroupVersion.WithKind("ReplicaSet"),
 		appsv1.SchemeGroupVersion.WithKind("DaemonSet"), batchv1.SchemeGroupVersion.WithKind("Job"), batchv1.SchemeGroupVersion.WithKind("CronJob"),
 		networkingv1.SchemeGroupVersion.WithKind("Ingress"), autoscalingv2.SchemeGroupVersion.WithKind("HorizontalPodAutoscaler"),
+		rbacv1.SchemeGroupVersion.WithKind("Role"), rbacv1.SchemeGroupVersion.WithKind("RoleBinding"),
 		policyv1.SchemeGroupVersion.WithKind("PodDisruptionBudget"), discoveryv1.SchemeGroupVersion.WithKind("EndpointSlice"),
 		v1alpha1.SchemeGroupVersion.WithKind("Jupyter"), v1alpha1.SchemeGroupVersion.WithKind("AppService"), widgetKind,
 		v1alpha1.SchemeGroupVersion.WithKind("Alarm"), v1alpha1.SchemeGroupVersion.WithKind("AlarmReceiver"),
@@ -56,6 +58,7 @@ var testKinds = map[bool][]schema.GroupVersionKind{
 	},
 	false: {
 		corev1.SchemeGroupVersion.WithKind("Namespace"), corev1.SchemeGroupVersion.WithKind("Node"), networkingv1.SchemeGroupVersion.WithKind("IngressClass"),
+		rbacv1.SchemeGroupVersion.WithKind("ClusterRole"), rbacv1.SchemeGroupVersion.WithKind("ClusterRoleBinding"),
 		v1alpha1.SchemeGroupVersion.WithKind("ClusterAlarm"), v1alpha1.SchemeGroupVersion.WithKind("ClusterAlarmReceiver"), v1alpha1.SchemeGroupVersion.WithKind("ClusterSecretShare"),
 		signingRequest.WithVersion("v1"), admissionv1.SchemeGroupVersion.WithKind("ValidatingWebhookConfiguration"), admissionv1.SchemeGroupVersion.WithKind("MutatingWebhookConfiguration"),
 	},
