@@ -454,3 +454,55 @@ status: {observedGeneration: 1, replicas: 1}
 		}
 	}
 }
+
+// A Warning that no rule knows is quoted for a workload that nothing else explains, also in an overview.
+func TestAWarningThatNoRuleKnowsIsQuoted(t *testing.T) {
+	const odd = "the frobnicator of pod web-1 refuses the gasket"
+	// event is about an object. It is older than the quoted one.
+	event := func(name, object, reason, message, at string) string {
+		return `
+---
+apiVersion: v1
+kind: Event
+metadata: {name: ` + name + `, namespace: shop}
+type: Warning
+reason: ` + reason + `
+message: ` + message + `
+lastTimestamp: "` + at + `"
+involvedObject: {apiVersion: v1, kind: Pod, name: ` + object + `, namespace: shop, uid: ` + object + `}`
+	}
+	pod := func(owner, uid string) string {
+		return `
+apiVersion: v1
+kind: Pod
+metadata: {name: web-0, namespace: shop, uid: web-0, creationTimestamp: "2026-03-01T08:00:00Z", labels: {app: web}, ownerReferences: [{apiVersion: apps/v1, kind: ` + owner + `, name: web, uid: ` + uid + `, controller: true}]}
+spec: {nodeName: node-1, containers: [{name: app}]}
+status:
+  phase: Running
+  conditions: [{type: Ready, status: "False", lastTransitionTime: "2026-03-01T08:00:00Z"}, {type: ContainersReady, status: "False", lastTransitionTime: "2026-03-01T08:00:00Z"}]
+  containerStatuses: [{name: app, image: a, imageID: "", ready: false, restartCount: 0, state: {running: {startedAt: "2026-03-01T08:00:00Z"}}}]`
+	}
+	const (
+		meta = "metadata: {name: web, namespace: shop, uid: w, generation: 1, creationTimestamp: \"2026-03-01T08:00:00Z\"}\n"
+		pods = "selector: {matchLabels: {app: web}}, template: {metadata: {labels: {app: web}}}"
+	)
+	workloads := map[string]string{
+		"statefulsets.apps": "apiVersion: apps/v1\nkind: StatefulSet\n" + meta + "spec: {replicas: 1, serviceName: web, " + pods + "}\nstatus: {observedGeneration: 1, replicas: 1}\n---" + pod("StatefulSet", "w"),
+		"replicasets.apps":  "apiVersion: apps/v1\nkind: ReplicaSet\n" + meta + "spec: {replicas: 1, " + pods + "}\nstatus: {observedGeneration: 1, replicas: 1}\n---" + pod("ReplicaSet", "w"),
+		"daemonsets.apps":   "apiVersion: apps/v1\nkind: DaemonSet\n" + meta + "spec: {" + pods + "}\nstatus: {observedGeneration: 1, desiredNumberScheduled: 1, currentNumberScheduled: 1, updatedNumberScheduled: 1, numberReady: 0, numberMisscheduled: 0}\n---" + pod("DaemonSet", "w"),
+		"deployments.apps": "apiVersion: apps/v1\nkind: Deployment\n" + meta + "spec: {replicas: 1, " + pods + "}\nstatus: {observedGeneration: 1, replicas: 1, updatedReplicas: 1}\n---" +
+			"\napiVersion: apps/v1\nkind: ReplicaSet\nmetadata: {name: web, namespace: shop, uid: r, labels: {app: web}, ownerReferences: [{apiVersion: apps/v1, kind: Deployment, name: web, uid: w, controller: true}]}\nspec: {replicas: 1, " + pods + "}\nstatus: {replicas: 1}\n---" + pod("ReplicaSet", "r"),
+	}
+	events := event("e1", "web-0", "GasketRefused", odd, "2026-03-01T08:58:00Z") + event("e2", "web-0", "Earlier", "an earlier text", "2026-03-01T08:50:00Z") +
+		event("e3", "other", "Later", "a text about another pod", "2026-03-01T08:59:00Z")
+	const want = "the last Warning is GasketRefused: " + odd
+	for resource, objects := range workloads {
+		e := fakeCluster(t, shopNamespace+objects+events)
+		if x := e.explains(t, resource, "web"); x.Cause == nil || x.Cause.Reason != reasonNotReady || !strings.HasSuffix(x.Cause.Message, want) {
+			t.Errorf("%s:\n%s", resource, written(t, x))
+		}
+		if o := overviewOf(t, e, "shop"); len(o.Problems) != 1 || !strings.Contains(written(t, o), want) {
+			t.Errorf("%s:\n%s", resource, written(t, o))
+		}
+	}
+}
