@@ -86,6 +86,7 @@ func remainingCause(c corev1.NamespaceCondition) *diagnosis.Cause {
 			cause.Message = "these objects remain in it: " + nameList(resources)
 		}
 		cause.Advice = "wait, or look at the objects that are being deleted"
+		cause.LateAdvice, cause.Since = "look at these objects with bongsu explain, which says what their deletion waits for", c.LastTransitionTime.Time
 	case corev1.NamespaceFinalizersRemaining:
 		if found := remainingBy.FindAllStringSubmatch(c.Message, -1); len(found) > 0 {
 			var finalizers []string

@@ -49,7 +49,7 @@ Also: SomeFinalizersRemain in Namespace shop (last 59m ago)
 
 Also: SomeResourcesRemain in Namespace shop (last 59m ago)
   these objects remain in it: configmaps (1), widgets.example.com (2)
-  Advice: wait, or look at the objects that are being deleted
+  Advice: waiting since 2026-03-01 08:01 UTC has not helped: look at these objects with bongsu explain, which says what their deletion waits for
 
 could not read widgets.example.com: you may not list them`},
 		"an API does not answer": {objects: deleted + `
