@@ -20,7 +20,7 @@ func (q *inquiry) appliersOf(kind, namespace, name string) []reference {
 		}
 	}
 	for _, o := range q.listIn("", application) {
-		if failedToSync(o, namespace, name) {
+		if failedToSync(o, kind, namespace, name) {
 			all = append(all, newReference(application, o.GetNamespace(), o.GetName(), ", which applies it,"))
 		}
 	}
@@ -60,7 +60,7 @@ func cannotDecrypt(o client.Object, namespace string) bool {
 }
 
 // failedToSync reports whether an Application could not apply the object, or has not.
-func failedToSync(o client.Object, namespace, name string) bool {
+func failedToSync(o client.Object, wanted, namespace, name string) bool {
 	hasStatus := func(status string, path ...string) bool {
 		results, _, _ := unstructured.NestedSlice(contentOf(o), path...)
 		return slices.ContainsFunc(results, func(result any) bool {
@@ -68,7 +68,7 @@ func failedToSync(o client.Object, namespace, name string) bool {
 			kind, _ := fields["kind"].(string)
 			isMaker := slices.ContainsFunc(makers, func(m maker) bool { return m.kind.Kind == kind && m.kind != certificate && len(m.names) == 0 })
 			return fields["status"] == status && fields["namespace"] == namespace && fields["name"] == name &&
-				(kind == kindSecret || kind == kindConfigMap || isMaker)
+				(kind == wanted || kind == kindSecret || kind == kindConfigMap || isMaker)
 		})
 	}
 	return hasStatus("SyncFailed", "status", "operationState", "syncResult", "resources") || hasStatus("OutOfSync", "status", "resources")

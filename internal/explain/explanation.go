@@ -130,6 +130,8 @@ type Log struct {
 
 	// whole are the lines before long ones were cut. References are looked for in these.
 	whole []string
+	// failures are the errors of a container that runs, as it wrote them.
+	failures []string
 }
 
 // Deletion is why an object that is being deleted is still there.

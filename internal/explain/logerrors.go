@@ -1,11 +1,12 @@
 package explain
 
 import (
-	"encoding/json"
+	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
@@ -15,7 +16,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
-	"github.com/bongsu-io/bongsu/pkg/diagnosis"
 	"github.com/bongsu-io/bongsu/pkg/plaintext"
 )
 
@@ -26,9 +26,11 @@ const reasonErrorsInLog = "ErrorsInLog"
 const (
 	// maxLogs limits the containers whose logs are read, until one has errors.
 	maxLogs = 4
-	// maxRunningLines and maxRunningBytes limit a log.
+	// maxRunningLines and maxRunningBytes limit a log. Its end has maxLasting lines, that are not older than lastsFor.
 	maxRunningLines = 1000
 	maxRunningBytes = 1 << 20
+	maxLasting      = 30
+	lastsFor        = time.Hour
 )
 
 // errorsInLog looks for errors in the log of a target that runs. A pod can be ready, and answer each request with an
@@ -111,12 +113,12 @@ func (q *inquiry) controllerErrors(u *unstructured.Unstructured, kind string, wo
 		if log == nil {
 			return
 		}
-		for _, line := range slices.Backward(log.Lines) {
+		for _, line := range slices.Backward(log.failures) {
 			if mentions(line, u.GetName()) {
 				q.explanation.State, q.explanation.Log = Failing, log
 				q.explanation.Cause = &Cause{
 					Reason: reasonErrorsInLog, Object: Object{kindPod, p.Name}, Container: log.Container, Count: 1,
-					Message: shortLine(fmt.Sprintf("%s %q of namespace %q, which should process it, reports: %s", kind, workload.GetName(), workload.GetNamespace(), line)),
+					Message: shortLine(fmt.Sprintf("%s %q of namespace %q, which should process it, reports: %s", kind, workload.GetName(), workload.GetNamespace(), shownLine(line))),
 					Advice:  fmt.Sprintf("read its log (kubectl logs -n %s %s -c %s)", p.Namespace, p.Name, log.Container),
 				}
 				q.follow()
@@ -137,8 +139,8 @@ func (q *inquiry) scalers() {
 		if !ok || h.Spec.ScaleTargetRef.Kind != q.explanation.Kind || h.Spec.ScaleTargetRef.Name != q.name {
 			continue
 		}
-		for _, c := range diagnosis.FromAutoscaler(h) {
-			q.explanation.Others = append(q.explanation.Others, *causeOf(&c))
+		if found, _ := q.explainNext(newReference(scalerKind, h.Namespace, h.Name, "")); found != nil && found.Cause != nil {
+			q.explanation.Others = append(q.explanation.Others, *found.Cause)
 		}
 	}
 }
@@ -146,27 +148,39 @@ func (q *inquiry) scalers() {
 // runningLog returns the errors in the log of a container, or nil if it cannot be read.
 func (q *inquiry) runningLog(p *corev1.Pod, container string) *Log {
 	log := &Log{Pod: p.Name, Container: container}
-	text, err := q.readTail(p, log, maxRunningLines, maxRunningBytes)
+	text, err := q.readTail(p, log, maxRunningLines, maxRunningBytes, true)
 	if err != nil {
 		return nil
 	}
 	lines := strings.Split(strings.TrimRight(plaintext.Clean(text), " \n"), "\n")
 	log.Read = len(lines)
-	var all []string
 	lasts := false
-	for age, line := range slices.Backward(lines) {
+	var end []string
+	for i, line := range lines {
+		line, at := cutTime(line)
+		isRecent := at.IsZero() || q.clock.Since(at) < lastsFor
+		if isRecent && i >= len(lines)-maxLasting {
+			end = append(end, splitLog(line)...)
+		}
 		if isError(line) {
-			all = append(all, line)
-			lasts = lasts || len(lines)-age <= maxLines
+			log.failures = append(log.failures, line)
+			lasts = lasts || isRecent && i >= len(lines)-maxLines
 		}
 	}
-	slices.Reverse(all)
-	log.Errors, log.Lines = len(all), distinct(all)
+	log.Errors, log.Lines = len(log.failures), distinct(log.failures)
 	if lasts && len(text) < maxRunningBytes { // otherwise, this is not its end
-		whole := splitLog(text)
-		log.whole = whole[max(0, len(whole)-maxLines):]
+		log.whole = end
 	}
 	return log
+}
+
+// cutTime cuts the time from the begin of a line, which the API server puts there.
+func cutTime(line string) (string, time.Time) {
+	first, rest, found := strings.Cut(line, " ")
+	if at, err := time.Parse(time.RFC3339Nano, first); found && err == nil {
+		return rest, at
+	}
+	return line, time.Time{}
 }
 
 // Levels of lines. The first group of the expressions is the level.
@@ -191,8 +205,8 @@ func isError(line string) bool {
 	return failed.MatchString(line) || noConnection.MatchString(line) || denial.MatchString(line)
 }
 
-// variable matches what differs between lines that say the same.
-var variable = regexp.MustCompile(`0x[0-9a-f]+|\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b|\b[0-9a-f]{12,}\b|\d+`)
+// variable matches what differs between lines that say the same: words with a digit.
+var variable = regexp.MustCompile(`[^\s"'=,;:(){}\[\]]*\d[^\s"'=,;:(){}\[\]]*`)
 
 // distinct returns the lines that say different things, in the order in which they first occur. If there are many, it
 // leaves out those in the middle. The first ones can be the cause of the others, and the last ones go on.
@@ -200,12 +214,10 @@ func distinct(lines []string) []string {
 	var all []string
 	seen := map[string]bool{}
 	for _, line := range lines {
-		if key := variable.ReplaceAllString(messageOf(line), "#"); !seen[key] {
+		text := cmp.Or(messageIn(line), line)
+		if key := variable.ReplaceAllString(text, "#"); !seen[key] {
 			seen[key] = true
-			if message := messageIn(line); len([]rune(line)) > maxLine && message != "" {
-				line = plaintext.Line(message)
-			}
-			all = append(all, cutLine(line))
+			all = append(all, shownLine(line))
 		}
 	}
 	if len(all) > maxLines {
@@ -214,16 +226,10 @@ func distinct(lines []string) []string {
 	return all
 }
 
-// messageOf returns the message of a line in JSON, or else the line.
-func messageOf(line string) string {
-	var fields map[string]any
-	if !strings.HasPrefix(line, "{") || json.Unmarshal([]byte(line), &fields) != nil {
-		return line
+// shownLine returns a line as users see it. Of a long one in JSON, that is the message.
+func shownLine(line string) string {
+	if message := messageIn(line); len([]rune(line)) > maxLine && message != "" {
+		line = plaintext.Line(message)
 	}
-	for _, name := range []string{"message", "msg", "error"} {
-		if text, ok := fields[name].(string); ok {
-			return text
-		}
-	}
-	return line
+	return cutLine(line)
 }

@@ -70,14 +70,22 @@ spec: {nodeName: node-1, containers: [{name: app}]}
 status: {phase: Running, conditions: [{type: Ready, status: "True"}]}
 `
 	for name, tc := range map[string]struct{ objects, log, want string }{
-		"a Service without pods":   {servingPod + databaseService, "ERROR connection to db failed\nwget: can't connect to remote host (10.96.0.9): Connection refused\nERROR: no order was read\n", `Service "db", which it cannot reach by its log, has a problem`},
-		"a policy forbids DNS":     {servingPod + databaseService + dbPod + policy, "NameResolutionError: Failed to resolve 'db'\n", `NetworkPolicy "no-egress" allows the pod no connection to port 53`},
-		"a Role lacks a rule":      {servingPod, `Error from server (Forbidden): pods is forbidden: User "system:serviceaccount:shop:web" cannot list resource "pods" in API group "" in the namespace "shop"` + "\nERROR: nothing to do\n", `ServiceAccount "web" of namespace "shop"`},
-		"an error that is over":    {servingPod + databaseService, "could not connect to db: Connection refused\n" + strings.Repeat("INFO served\n", 20), ""},
-		"a Service that has pods":  {servingPod + databaseService + dbPod, "could not connect to db: Connection refused\n", ""},
-		"the end of a long log":    {servingPod + databaseService, "could not connect to db: Connection refused\n" + strings.Repeat("x", maxRunningBytes), ""},
-		"the log cannot be read":   {servingPod + databaseService, "", ""},
-		"a host that is no object": {servingPod, "could not connect to example.org: Connection refused\n", ""},
+		"a Service without pods":        {servingPod + databaseService, "ERROR connection to db failed\nwget: can't connect to remote host (10.96.0.9): Connection refused\nERROR: no order was read\n", `Service "db", which it cannot reach by its log, has a problem`},
+		"a policy forbids DNS":          {servingPod + databaseService + dbPod + policy, "NameResolutionError: Failed to resolve 'db'\n", `NetworkPolicy "no-egress" allows the pod no connection to port 53`},
+		"a Role lacks a rule":           {servingPod, `Error from server (Forbidden): pods is forbidden: User "system:serviceaccount:shop:web" cannot list resource "pods" in API group "" in the namespace "shop"` + "\nERROR: nothing to do\n", `ServiceAccount "web" of namespace "shop"`},
+		"a Service that does not exist": {servingPod, "GET /orders failed: lookup db on 10.96.0.10:53: no such host\n", `cannot resolve "db", and namespace "shop" has no Service of this name`},
+		"a Service of a URL":            {servingPod + databaseService, `{"level":"error","msg":"not saved","err":{"message":"connect ECONNREFUSED http://db.shop:5432"}}` + "\n", `Service "db", which it cannot reach by its log, has a problem`},
+		"a port that no pod declares":   {servingPod + databaseService + strings.Replace(dbPod, "{name: app}", "{name: app, ports: [{containerPort: 6432}]}", 1), "connect to 10.96.0.9:5432: connection refused\n", "it forwards to port 5432, and its pods declare 6432"},
+		"a port that one declares":      {servingPod + databaseService + strings.Replace(dbPod, "{name: app}", "{name: app, ports: [{containerPort: 5432}]}", 1), "connect to 10.96.0.9:5432: connection refused\n", ""},
+		"a name outside of the cluster": {servingPod, "lookup db.example.org on 10.96.0.10:53: no such host\n", ""},
+		"DNS does not answer":           {servingPod, "lookup db on 10.96.0.10:53: i/o timeout\n", ""},
+		"an error of yesterday":         {servingPod + databaseService, "2026-02-28T08:59:00.123456789Z could not connect to db: Connection refused\n", ""},
+		"an error of this minute":       {servingPod + databaseService, "2026-03-01T08:59:00.123456789Z could not connect to db: Connection refused\n", `Service "db"`},
+		"an error that is over":         {servingPod + databaseService, "could not connect to db: Connection refused\n" + strings.Repeat("INFO served\n", 20), ""},
+		"a Service that has pods":       {servingPod + databaseService + dbPod, "could not connect to db: Connection refused\n", ""},
+		"the end of a long log":         {servingPod + databaseService, "could not connect to db: Connection refused\n" + strings.Repeat("x", maxRunningBytes), ""},
+		"the log cannot be read":        {servingPod + databaseService, "", ""},
+		"a host that is no object":      {servingPod, "could not connect to example.org: Connection refused\n", ""},
 	} {
 		c := logging(t, tc.objects, "web/app", tc.log)
 		x := c.explains(t, "pods", "web")
@@ -109,6 +117,7 @@ status: {phase: Running, conditions: [{type: Ready, status: "True"}]}
 `
 	}
 	const about = `2026-03-01T08:50:00Z ERROR reconcile failed widget=%s: the license does not cover it` + "\n"
+	long := `{"level":"error","msg":"Reconciler error","Widget":{"name":"%s"},"error":"the license does not cover it","stacktrace":"` + strings.Repeat("at main.go ", 50) + `"}` + "\n"
 	for name, tc := range map[string]struct {
 		status, object string
 		want           bool
@@ -118,9 +127,11 @@ status: {phase: Running, conditions: [{type: Ready, status: "True"}]}
 		"it is ready":          {`status: {conditions: [{type: Ready, status: "True"}]}`, "blue", false},
 		"about another object": {"", "blue-2", false},
 	} {
-		x := logging(t, widget(tc.status), "widget-operator-1/manager", fmt.Sprintf(about, tc.object)).explains(t, "widgets.example.com", "blue")
-		if found := x.Cause != nil && strings.Contains(x.Cause.Message, `Deployment "widget-operator" of namespace "widgets", which should process it, reports: `) && strings.Contains(x.Cause.Message, "license"); found != tc.want {
-			t.Errorf("%s:\n%s", name, written(t, x))
+		for _, line := range []string{about, long} {
+			x := logging(t, widget(tc.status), "widget-operator-1/manager", fmt.Sprintf(line, tc.object)).explains(t, "widgets.example.com", "blue")
+			if found := x.Cause != nil && strings.Contains(x.Cause.Message, `Deployment "widget-operator" of namespace "widgets", which should process it, reports: `) && strings.Contains(x.Cause.Message, "license"); found != tc.want {
+				t.Errorf("%s:\n%s", name, written(t, x))
+			}
 		}
 	}
 }

@@ -1,7 +1,6 @@
 package explain
 
 import (
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -296,7 +295,7 @@ func (q *inquiry) readLog() {
 func (q *inquiry) tail(p *corev1.Pod, c *Cause) *Log {
 	container := c.Container
 	log := &Log{Pod: p.Name, Container: container, Previous: c.Reason != diagnosis.ReasonPodInitializing && c.Reason != diagnosis.ReasonUnhealthy && !hasEnded(p, container)}
-	text, err := q.readTail(p, log, maxLines, maxLogBytes)
+	text, err := q.readTail(p, log, maxLines, maxLogBytes, false)
 	if err != nil {
 		return nil
 	}
@@ -308,10 +307,11 @@ func (q *inquiry) tail(p *corev1.Pod, c *Cause) *Log {
 	return log
 }
 
-// readTail reads the last lines of a log, and records it if that fails.
-func (q *inquiry) readTail(p *corev1.Pod, log *Log, lines, size int64) (string, error) {
+// readTail reads the last lines of a log, with the times at which they were written if that is wanted. It records if this
+// fails.
+func (q *inquiry) readTail(p *corev1.Pod, log *Log, lines, size int64, timestamps bool) (string, error) {
 	stream, err := q.logs.Pods(p.Namespace).GetLogs(p.Name, &corev1.PodLogOptions{
-		Container: log.Container, Previous: log.Previous, TailLines: &lines, LimitBytes: &size,
+		Container: log.Container, Previous: log.Previous, TailLines: &lines, LimitBytes: &size, Timestamps: timestamps,
 	}).Stream(q.ctx)
 	what := "the log of container " + log.Container + " of pod " + p.Name
 	if apierrors.IsNotFound(err) {
@@ -338,16 +338,29 @@ func hasEnded(p *corev1.Pod, container string) bool {
 	})
 }
 
-// messageIn returns the message of a line in JSON, without control characters. It is empty if there is none.
+// messageIn returns the message and the error of a line in JSON, without control characters. It is empty if there is none.
 func messageIn(line string) string {
-	var fields struct {
-		Message string `json:"message"`
-		Msg     string `json:"msg"`
-	}
+	var fields map[string]any
 	if !strings.HasPrefix(line, "{") || json.Unmarshal([]byte(line), &fields) != nil {
 		return ""
 	}
-	return strings.TrimRight(plaintext.Clean(cmp.Or(fields.Message, fields.Msg)), " \n")
+	text := func(names ...string) string {
+		for _, name := range names {
+			s, _ := fields[name].(string)
+			if of, ok := fields[name].(map[string]any); ok { // getpino.io, serializers
+				s, _ = of["message"].(string)
+			}
+			if s != "" {
+				return strings.TrimRight(plaintext.Clean(s), " \n")
+			}
+		}
+		return ""
+	}
+	message, reason := text("message", "msg"), text("error", "err")
+	if strings.Contains(message, reason) {
+		return message
+	}
+	return strings.TrimPrefix(message+": "+reason, ": ")
 }
 
 // splitLog removes control characters and returns the lines. A long one in JSON is replaced by the lines of its message.

@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"cmp"
 	"fmt"
 	"net"
 	"regexp"
@@ -25,12 +26,13 @@ var (
 	noName     = regexp.MustCompile(`(?i)name ?resolution|failed to resolve|EAI_AGAIN|lookup .*i/o timeout|could not translate host|could not resolve`)
 	givesUp    = regexp.MustCompile(`(?i)\b(?:exiting|giving up|shutting down|aborting|will exit|quitting)\b`)
 	noAnswer   = regexp.MustCompile(`(?i)timed? ?out|ETIMEDOUT|deadline exceeded`)
+	refused    = regexp.MustCompile(`(?i)connection refused|ECONNREFUSED`)
 	otherError = regexp.MustCompile(`(?i)\b(?:error|fatal|panic|exception|traceback|failed|invalid|missing|denied|unauthorized)\b`)
 	hostName   = regexp.MustCompile(`[a-z0-9](?:[a-z0-9-]*[a-z0-9])?(?:\.[a-z0-9](?:[a-z0-9-]*[a-z0-9])?)*`)
 )
 
-// unreachable returns the Services that the container cannot reach, as the end of its log says. If a
-// NetworkPolicy forbids the connection, the cause says so.
+// unreachable returns the Services that the container cannot reach, as the end of its log says, and what should apply one
+// that does not exist.
 func (q *inquiry) unreachable() []reference {
 	x := &q.explanation
 	if x.Log == nil || x.Cause == nil {
@@ -39,8 +41,11 @@ func (q *inquiry) unreachable() []reference {
 	var all []reference
 	for _, line := range x.Log.connectionErrors() {
 		services := q.servicesIn(line)
-		if noName.MatchString(line) && q.withoutDNS() || noAnswer.MatchString(line) && slices.ContainsFunc(services, q.forbidden) {
+		if q.between(line, services) {
 			return nil
+		}
+		if m := unknownName.FindStringSubmatch(line); m != nil && noSuchName.MatchString(line) {
+			all = append(all, q.missingService(m[1])...)
 		}
 		for _, s := range services {
 			r := newReference(serviceKind, s.Namespace, s.Name, ", which it cannot reach by its log,").needed()
@@ -50,6 +55,13 @@ func (q *inquiry) unreachable() []reference {
 		}
 	}
 	return all
+}
+
+// between reports whether the reason is not one of the Services that a line is about: a NetworkPolicy, or a port. The cause then
+// says so.
+func (q *inquiry) between(line string, services []*corev1.Service) bool {
+	return noName.MatchString(line) && q.withoutDNS() || noAnswer.MatchString(line) && slices.ContainsFunc(services, q.forbidden) ||
+		refused.MatchString(line) && slices.ContainsFunc(services, func(s *corev1.Service) bool { return q.undeclaredPort(s, line) })
 }
 
 // connectionErrors returns the lines that say that a host cannot be reached, the last one first. Another error
@@ -95,13 +107,22 @@ func lastError(lines []string) string {
 	return ""
 }
 
+// urlWithPort matches NAME.NAMESPACE in a URL. Without a port, it is more often a host of the Internet.
+var urlWithPort = regexp.MustCompile(`://([a-z0-9](?:[a-z0-9-]*[a-z0-9])?)\.([a-z0-9](?:[a-z0-9-]*[a-z0-9])?):\d`)
+
 // servicesIn returns the Services whose names or addresses a line contains, except those of the pod itself.
 func (q *inquiry) servicesIn(line string) []*corev1.Service {
 	var all []*corev1.Service
-	for _, host := range hostName.FindAllString(line, -1) {
-		if s := q.serviceAt(host); s != nil && !q.isBehind(s) {
+	add := func(s *corev1.Service) {
+		if s != nil && !q.isBehind(s) && !slices.Contains(all, s) {
 			all = append(all, s)
 		}
+	}
+	for _, host := range hostName.FindAllString(line, -1) {
+		add(q.serviceAt(host))
+	}
+	for _, m := range urlWithPort.FindAllStringSubmatch(line, maxReferences) {
+		add(q.serviceWith(m[2], func(s *corev1.Service) bool { return s.Name == m[1] }))
 	}
 	return all
 }
@@ -177,6 +198,64 @@ func (q *inquiry) loggedPod() *corev1.Pod {
 		return nil
 	}
 	return q.workload.Pods[i]
+}
+
+// unknownName matches how Go, Node.js, Python and curl say that a name does not exist. The first group is the name.
+var unknownName = regexp.MustCompile(`(?:lookup |getaddrinfo ENOTFOUND |Failed to resolve '|Could not resolve host: |host=')([a-z0-9][a-z0-9.-]*)`)
+
+// noSuchName matches an answer of a DNS server that has no such name.
+var noSuchName = regexp.MustCompile(`(?i)no such host|ENOTFOUND|NXDOMAIN|not known|could not resolve host`)
+
+// missingService returns what should apply a Service that does not exist. The cause then says that it does not. A name
+// without a dot, or with the suffix svc, can only be that of a Service.
+func (q *inquiry) missingService(host string) []reference {
+	parts := strings.Split(host, ".")
+	namespace := q.namespace
+	switch {
+	case len(parts) >= 3 && parts[2] == "svc":
+		namespace = parts[1]
+	case len(parts) != 1:
+		return nil
+	}
+	all := q.listIn(namespace, serviceKind)
+	if slices.ContainsFunc(all, func(o client.Object) bool { return o.GetName() == parts[0] }) || !q.couldRead(namespace, serviceKind) {
+		return nil
+	}
+	q.explanation.Cause.add(fmt.Sprintf("its log says that it cannot resolve %q, and namespace %q has no Service of this name", host, namespace), "create the Service, or correct the name in the configuration of the program")
+	return q.appliersOf(kindService, namespace, parts[0])
+}
+
+// undeclaredPort reports whether a Service forwards a port to one that no container of its pods declares, and says so in the
+// cause. A container can listen on others too. So it counts only if a line says that connections to the port are refused.
+func (q *inquiry) undeclaredPort(s *corev1.Service, line string) bool {
+	if len(s.Spec.Selector) == 0 {
+		return false
+	}
+	i := slices.IndexFunc(q.listIn(s.Namespace, podKind), func(o client.Object) bool {
+		p, ok := o.(*corev1.Pod)
+		return ok && podIsReady(p) && labels.SelectorFromSet(s.Spec.Selector).Matches(labels.Set(p.Labels))
+	})
+	if i < 0 {
+		return false
+	}
+	p := q.listIn(s.Namespace, podKind)[i].(*corev1.Pod) //nolint:forcetypeassert // the search checked it
+	var declared []int32
+	for _, c := range p.Spec.Containers {
+		for _, port := range c.Ports {
+			declared = append(declared, port.ContainerPort)
+		}
+	}
+	for _, port := range s.Spec.Ports {
+		to := port.TargetPort.IntVal
+		isMeant := len(s.Spec.Ports) == 1 || strings.Contains(line, fmt.Sprintf(":%d", port.Port))
+		if !isMeant || port.TargetPort.Type == intstr.String || len(declared) == 0 || slices.Contains(declared, cmp.Or(to, port.Port)) {
+			continue
+		}
+		q.explanation.Cause.add(fmt.Sprintf("its log says that Service %q of namespace %q refuses the connection; it forwards to port %d, and its pods declare %s", s.Name, s.Namespace, cmp.Or(to, port.Port), strings.Trim(fmt.Sprint(declared), "[]")),
+			"correct targetPort of the Service, or the port on which the program listens")
+		return true
+	}
+	return false
 }
 
 // forbidden reports whether NetworkPolicies forbid the pod of the log to connect to a Service, and says so

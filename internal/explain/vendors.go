@@ -256,7 +256,7 @@ func (q *inquiry) strimziCluster(u *unstructured.Unstructured) {
 }
 
 // expiredText is how programs say that a certificate is out of date.
-var expiredText = regexp.MustCompile(`(?i).*(?:current time \S+ is after|certificate (?:has )?expired|expired certificate|CERT_HAS_EXPIRED).*`)
+var expiredText = regexp.MustCompile(`(?i).*(?:current time \S+ is after|certificate (?:has )?expired|expired certificate|CERT_HAS_EXPIRED|CertificateExpiredException|CertPathValidatorException: validity check failed).*`)
 
 // reflects is the annotation of a copy that reflector writes: github.com/emberstack/kubernetes-reflector.
 const reflects = "reflector.v1.k8s.emberstack.com/reflects"
@@ -272,7 +272,11 @@ func (q *inquiry) expired() []reference {
 	if p == nil {
 		return nil
 	}
-	for _, s := range q.servicesIn(m[0]) {
+	services := q.servicesIn(m[0])
+	if len(services) == 0 { // a stack has the host in another line
+		services = q.servicesIn(strings.Join(q.explanation.Log.whole, " "))
+	}
+	for _, s := range services {
 		pods := q.listIn(s.Namespace, podKind)
 		i := slices.IndexFunc(pods, func(o client.Object) bool {
 			return len(s.Spec.Selector) > 0 && labels.SelectorFromSet(s.Spec.Selector).Matches(labels.Set(o.GetLabels()))
