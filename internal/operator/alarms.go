@@ -61,7 +61,7 @@ func (a *App) addAlarms(ctx context.Context, as *assembly) error {
 		notify.Options{MaxAge: as.Options.DeliveryMaxAge, MayLead: a.lease.mayLead, Orphaned: known.orphaned})
 	metrics.RegisterReceivers(as.Metrics, dispatcher.FailingReceivers, dispatcher.SetAsideByAll)
 	inForce := pipeline.NewAlarms()
-	changes, err := objects.New(as.REST, a.outbox, realClock, as.Log.WithName("changes"))
+	changes, err := objects.New(as.REST, a.outbox.Streams, realClock, as.Log.WithName("changes"))
 	if err != nil {
 		return err
 	}

@@ -19,20 +19,10 @@ import (
 	"github.com/bongsu-io/bongsu/internal/alarm/outbox"
 )
 
-// Store keeps the counts: see outbox.Store.
-type Store interface {
-	StatusCounts(subject, uid string) (counts outbox.StatusCounts, adopted, ok bool)
-	AdoptCounts(ctx context.Context, subject, uid string, base outbox.StatusCounts) error
-	ForgetCounts(ctx context.Context, subject string) error
-	TakeCounted() []string
-	ListGroups(ctx context.Context, alarm string, limit int) (listed []outbox.ListedGroup, count int64, err error)
-	Confirmed() bool
-}
-
 // Counters has the counts and notices of every subject. A subject is the key of an alarm
 // or a receiver.
 type Counters struct {
-	store Store
+	store *outbox.Store
 
 	mu sync.Mutex
 	// notices by subject and reason.
@@ -41,7 +31,7 @@ type Counters struct {
 }
 
 // New returns Counters without notices.
-func New(store Store) *Counters {
+func New(store *outbox.Store) *Counters {
 	return &Counters{store: store, notices: map[string]map[string]Notice{}, changed: map[string]struct{}{}}
 }
 
@@ -52,16 +42,16 @@ func (c *Counters) Apply(
 	ctx context.Context, subject string, uid types.UID, status *v1alpha1.AlarmStatus,
 	live func(ctx context.Context) (*v1alpha1.AlarmStatus, error),
 ) error {
-	counts, adopted, ok := c.store.StatusCounts(subject, string(uid))
+	counts, adopted, ok := c.store.Statuses.Counts(subject, string(uid))
 	if ok && !adopted {
 		base, err := live(ctx)
 		if err != nil {
 			return err
 		}
-		if err := c.store.AdoptCounts(ctx, subject, string(uid), countsOf(base)); err != nil {
+		if err := c.store.Statuses.Adopt(ctx, subject, string(uid), countsOf(base)); err != nil {
 			return err
 		}
-		counts, adopted, ok = c.store.StatusCounts(subject, string(uid))
+		counts, adopted, ok = c.store.Statuses.Counts(subject, string(uid))
 	}
 	if !ok || !adopted {
 		return nil
@@ -80,7 +70,7 @@ func (c *Counters) Groups(ctx context.Context, subject string, limit int) (group
 	if !c.store.Confirmed() {
 		return nil, 0, false, nil
 	}
-	groups, count, err = c.store.ListGroups(ctx, subject, limit)
+	groups, count, err = c.store.Groups.List(ctx, subject, limit)
 	return groups, count, err == nil, err
 }
 
@@ -98,14 +88,14 @@ func (c *Counters) Forget(ctx context.Context, subject string) error {
 	delete(c.notices, subject)
 	delete(c.changed, subject)
 	c.mu.Unlock()
-	return c.store.ForgetCounts(ctx, subject)
+	return c.store.Statuses.Forget(ctx, subject)
 }
 
 // takeChanged returns the subjects that changed since the last call.
 func (c *Counters) takeChanged() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, subject := range c.store.TakeCounted() {
+	for _, subject := range c.store.Statuses.TakeCounted() {
 		c.changed[subject] = struct{}{}
 	}
 	subjects := slices.Collect(maps.Keys(c.changed))

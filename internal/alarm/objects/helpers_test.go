@@ -432,7 +432,7 @@ func newStore() *store {
 	return &store{streams: map[string]outbox.Stream{}, baselines: map[string]map[string]outbox.Baseline{}}
 }
 
-func (s *store) Streams(context.Context) (map[string]outbox.Stream, error) {
+func (s *store) All(context.Context) (map[string]outbox.Stream, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return maps.Clone(s.streams), s.fail
@@ -477,7 +477,7 @@ func (s *store) BaselineData(_ context.Context, stream string, uids []string) (m
 	return found, s.fail
 }
 
-func (s *store) DropStream(_ context.Context, name string) error {
+func (s *store) Drop(_ context.Context, name string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.streams, name)

@@ -194,13 +194,13 @@ func (s *Source) choose() (chosen map[string]choice, ok bool) {
 
 // drop removes what is stored of resources that no alarm needs.
 func (s *Source) drop(ctx context.Context, chosen map[string]choice, running map[string]*watcher) error {
-	stored, err := s.store.Streams(ctx)
+	stored, err := s.store.All(ctx)
 	if err != nil {
 		return err
 	}
 	for name := range stored {
 		if _, needed := chosen[name]; !needed && running[name] == nil {
-			err = errors.Join(err, s.store.DropStream(ctx, name))
+			err = errors.Join(err, s.store.Drop(ctx, name))
 		}
 	}
 	return err

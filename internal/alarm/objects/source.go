@@ -14,17 +14,17 @@ import (
 	"github.com/bongsu-io/bongsu/internal/alarm/outbox"
 )
 
-// Store returns what was committed. *outbox.Store implements it.
+// Store returns what was committed: see [outbox.Streams].
 type Store interface {
-	// Streams returns all streams by name.
-	Streams(ctx context.Context) (map[string]outbox.Stream, error)
+	// All returns all streams by name.
+	All(ctx context.Context) (map[string]outbox.Stream, error)
 	// Baselines returns the baselines of a stream without their data.
 	Baselines(ctx context.Context, stream string) iter.Seq2[outbox.Baseline, error]
 	// BaselineData returns these baselines of a stream by UID, as far as they exist.
 	BaselineData(ctx context.Context, stream string, uids []string) (map[string]outbox.Baseline, error)
-	// DropStream removes a stream and its baselines. If it fails, it must leave no stream that
+	// Drop removes a stream and its baselines. If it fails, it must leave no stream that
 	// is complete.
-	DropStream(ctx context.Context, name string) error
+	Drop(ctx context.Context, name string) error
 }
 
 // Batch contains the next changes of a resource. Commit all of it in one transaction.

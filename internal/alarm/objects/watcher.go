@@ -288,7 +288,7 @@ func (w *watcher) load(ctx context.Context) error {
 	if w.loaded {
 		return nil
 	}
-	streams, err := w.source.store.Streams(ctx)
+	streams, err := w.source.store.All(ctx)
 	if err != nil {
 		return err
 	}

@@ -10,7 +10,7 @@ import (
 
 // Unacknowledged reports whether a group is open and began by group.Acknowledgement.Until, but an
 // acknowledgement is not in force for one of its receivers.
-func (s *Store) Unacknowledged(ctx context.Context, id string, a *group.Acknowledgement) (open bool, err error) {
+func (s Groups) Unacknowledged(ctx context.Context, id string, a *group.Acknowledgement) (open bool, err error) {
 	err = s.readers.QueryRowContext(ctx, `
 		SELECT EXISTS (SELECT 1 FROM open_group WHERE id = ? AND NOT resolved AND first > 0 AND since <= ? AND acknowledged <> ?)`,
 		id, micros(a.Until), a.Token).Scan(&open)
@@ -19,7 +19,7 @@ func (s *Store) Unacknowledged(ctx context.Context, id string, a *group.Acknowle
 
 // TakeSilenced returns the number of occurrences that acknowledgements kept from being sent
 // since the last call, once for each receiver.
-func (s *Store) TakeSilenced() (n int64) {
+func (s Groups) TakeSilenced() (n int64) {
 	s.memory.mu.Lock()
 	defer s.memory.mu.Unlock()
 	n, s.memory.silenced = s.memory.silenced, 0
@@ -45,9 +45,9 @@ const selectListed = `
 	AND (over >= ?2 OR EXISTS (SELECT 1 FROM lasting WHERE due = 0 AND lasting.group_id = open_group.id))
 	GROUP BY id ORDER BY max(acknowledged) <> 0 DESC, max(newest) DESC, id LIMIT ?3`
 
-// ListGroups returns the open groups of an alarm, at most limit, and the number of all. First
+// List returns the open groups of an alarm, at most limit, and the number of all. First
 // are those that are acknowledged, then those that occurred last.
-func (s *Store) ListGroups(ctx context.Context, alarm string, limit int) (listed []ListedGroup, count int64, err error) {
+func (s Groups) List(ctx context.Context, alarm string, limit int) (listed []ListedGroup, count int64, err error) {
 	rows, err := s.readers.QueryContext(ctx, selectListed, alarm, micros(s.clock.Now()), limit)
 	return listed, count, s.read("list the groups of an alarm", each(rows, err, func(rows *sql.Rows) error {
 		var g ListedGroup

@@ -83,14 +83,14 @@ func TestOccurrencesThatWaitAreNotSentAfterAnAcknowledgement(t *testing.T) {
 	g.restart()
 	g.at(200)
 	g.wantSent("b=1")
-	if n := g.TakeSilenced(); n != 0 { // lost with the process: it is a metric
+	if n := g.Groups.TakeSilenced(); n != 0 { // lost with the process: it is a metric
 		t.Errorf("%d occurrences, want 0 after a restart", n)
 	}
 	g.occur(201, by(ack), "a")
-	if n := g.TakeSilenced(); n != 1 {
+	if n := g.Groups.TakeSilenced(); n != 1 {
 		t.Errorf("%d occurrences were silenced, want 1", n)
 	}
-	listed, count, err := g.ListGroups(t.Context(), "Alarm/shop/rollouts", 1)
+	listed, count, err := g.Groups.List(t.Context(), "Alarm/shop/rollouts", 1)
 	if err != nil || count != 2 || len(listed) != 1 || listed[0].ID != "a" || listed[0].Total != 3 || listed[0].Acknowledged != ack.Token {
 		t.Errorf("%d groups: %+v, %v", count, listed, err)
 	}
@@ -109,7 +109,7 @@ func TestTheNoticeOfAnAcknowledgementIsSentOnce(t *testing.T) {
 	g.wantSent("a=0")
 	g.acknowledge(ack, "a", true)
 	g.wantSent()
-	if open, err := g.Unacknowledged(t.Context(), "a", ack); open || err != nil {
+	if open, err := g.Groups.Unacknowledged(t.Context(), "a", ack); open || err != nil {
 		t.Errorf("the group counts as not acknowledged: %v", err)
 	}
 }

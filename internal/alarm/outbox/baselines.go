@@ -26,8 +26,8 @@ type Baseline struct {
 
 // Baselines returns the baselines of a stream in no order, without Data and Namespace. The
 // sequence ends after an error.
-func (s *Store) Baselines(ctx context.Context, stream string) iter.Seq2[Baseline, error] {
-	return sequence(ctx, s, "read the baselines", func(rows *sql.Rows) (b Baseline, err error) {
+func (s Streams) Baselines(ctx context.Context, stream string) iter.Seq2[Baseline, error] {
+	return sequence(ctx, s.core, "read the baselines", func(rows *sql.Rows) (b Baseline, err error) {
 		return b, rows.Scan(uidColumn{&b.UID}, digestColumn{&b.Digest}, &b.Shape)
 	}, selectBaselines, stream)
 }
@@ -43,7 +43,7 @@ const (
 
 // BaselineData returns baselines by UID, with all fields. Objects without a baseline are not in
 // it.
-func (s *Store) BaselineData(ctx context.Context, stream string, uids []string) (map[string]Baseline, error) {
+func (s Streams) BaselineData(ctx context.Context, stream string, uids []string) (map[string]Baseline, error) {
 	found := map[string]Baseline{}
 	for _, uid := range uids {
 		b := Baseline{UID: uid}

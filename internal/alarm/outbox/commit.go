@@ -149,11 +149,11 @@ func (tx *tx) putEvents(ctx context.Context, step *EventStep, now time.Time) err
 // forgetEnded removes the windows and groups that ended by the clock, and reports whether
 // there were any. Otherwise, those that fill the file would stay: a batch removes what ended
 // before it, but only when it is committed.
-func (s *Store) forgetEnded(ctx context.Context) (forgot bool) {
+func (s *core) forgetEnded(ctx context.Context) (forgot bool) {
 	for {
 		var removed int64
 		err := s.makeSpace(ctx, "forget what ended", func(ctx context.Context, tx *tx) (err error) {
-			removed, err = tx.forgetEnded(ctx, s.clock.Now())
+			removed, err = tx.forgetGroups(ctx, s.clock.Now())
 			return err
 		})
 		if removed == 0 || err != nil {
@@ -163,30 +163,16 @@ func (s *Store) forgetEnded(ctx context.Context) (forgot bool) {
 	}
 }
 
-// forgetEnded removes windows and groups that ended before a time, one chunk of each at
-// most. It returns their number.
-func (tx *tx) forgetEnded(ctx context.Context, before time.Time) (removed int64, err error) {
-	windows, err := tx.expireWindows(ctx, before)
-	if err != nil {
-		return 0, err
-	}
-	groups, err := tx.forgetGroups(ctx, before)
-	return windows + groups, err
-}
-
 // forgettingPeriod is the minimum time between two batches that remove groups. Each of them
 // reads all groups that had no occurrence for GroupLife, and thousands can wait for receivers.
 const forgettingPeriod = time.Minute
 
-// forgetEndedBefore removes what ended before the oldest occurrence of a batch. It removes
-// groups a period after the last time, by the times of Events, or by the clock if those do
+// forgetEndedBefore removes the windows and groups that ended before the oldest occurrence of a batch,
+// a period after the last time, by the times of Events, or by the clock if those do
 // not progress. If there can be more of them, the next batch continues.
 func (tx *tx) forgetEndedBefore(ctx context.Context, oldest, now time.Time) error {
 	if oldest.IsZero() {
 		return nil
-	}
-	if _, err := tx.expireWindows(ctx, oldest); err != nil {
-		return err
 	}
 	to, at := tx.memory.lastForgot()
 	if oldest.Sub(to) < forgettingPeriod && now.Sub(at).Abs() < forgettingPeriod {
@@ -202,7 +188,7 @@ func (tx *tx) forgetEndedBefore(ctx context.Context, oldest, now time.Time) erro
 // forgetAllCounts removes the counts of all Events if the file has reached its limit, and
 // reports whether it did. The event source has them in memory. The next process reads them
 // from the API server, because CountsKnown stays false until then.
-func (s *Store) forgetAllCounts(ctx context.Context) (forgot bool) {
+func (s *core) forgetAllCounts(ctx context.Context) (forgot bool) {
 	if full, err := s.file.NearlyFull(ctx); !full || err != nil {
 		return false
 	}
@@ -289,13 +275,13 @@ const selectCounts = `SELECT uid, count, position FROM event_count`
 
 // EventCounts returns every count, in no order. The sequence ends after an error.
 func (s *Store) EventCounts(ctx context.Context) iter.Seq2[alarm.EventCount, error] {
-	return sequence(ctx, s, "read the counts", func(rows *sql.Rows) (c alarm.EventCount, err error) {
+	return sequence(ctx, s.core, "read the counts", func(rows *sql.Rows) (c alarm.EventCount, err error) {
 		return c, rows.Scan(uidColumn{&c.UID}, &c.Count, &c.Position)
 	}, selectCounts)
 }
 
 // sequence returns the rows of a query. It ends after an error.
-func sequence[T any](ctx context.Context, s *Store, what string, scan func(*sql.Rows) (T, error), query string, args ...any) iter.Seq2[T, error] {
+func sequence[T any](ctx context.Context, s *core, what string, scan func(*sql.Rows) (T, error), query string, args ...any) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		rows, err := s.readers.QueryContext(ctx, query, args...)
 		err = each(rows, err, func(rows *sql.Rows) error {
@@ -351,7 +337,7 @@ type Window struct {
 	MaxState int
 }
 
-const selectWindow = `SELECT state FROM window WHERE id = ?`
+const selectWindow = `SELECT counted FROM open_group WHERE receiver = '' AND id = ?`
 
 // Window returns the state of a window, or nil if there is none.
 func (s *Store) Window(ctx context.Context, id string) ([]byte, error) {
@@ -373,17 +359,17 @@ type OpenGroup struct {
 	Window int64
 }
 
-// OpenGroup returns what is stored of the group of a Membership, and of the Window with the
+// Get returns what is stored of the group of a Membership, and of the Window with the
 // same ID.
-func (s *Store) OpenGroup(ctx context.Context, id string) (g OpenGroup, err error) {
+func (s Groups) Get(ctx context.Context, id string) (g OpenGroup, err error) {
 	rows, err := s.readers.QueryContext(ctx, selectOpenGroup, id)
 	err = each(rows, err, func(rows *sql.Rows) error {
 		var receiver string
-		var window int64
+		var bytes int64
 		var resolved bool
-		err := rows.Scan(&receiver, &window, &resolved)
-		if window > 0 {
-			g.Window = window
+		err := rows.Scan(&receiver, &bytes, &resolved)
+		if receiver == "" {
+			g.Window = bytes
 		} else {
 			g.Receivers, g.Unresolved = append(g.Receivers, receiver), g.Unresolved || !resolved
 		}
@@ -392,9 +378,9 @@ func (s *Store) OpenGroup(ctx context.Context, id string) (g OpenGroup, err erro
 	return g, s.read("look for a group", err)
 }
 
-const selectOpenGroup = `SELECT '', bytes, 0 FROM window WHERE id = ?1 UNION ALL SELECT receiver, 0, resolved FROM open_group WHERE id = ?1`
+const selectOpenGroup = `SELECT receiver, bytes, resolved FROM open_group WHERE id = ?1`
 
-const selectWindowBytes = `SELECT tenant, bytes FROM window WHERE id = ?`
+const selectWindowBytes = `SELECT tenant, bytes FROM open_group WHERE receiver = '' AND id = ?`
 
 func (tx *tx) putWindows(ctx context.Context, windows []Window) error {
 	for i := range windows {
@@ -405,7 +391,7 @@ func (tx *tx) putWindows(ctx context.Context, windows []Window) error {
 	return nil
 }
 
-// putWindow stores a window. One that exists keeps its tenant.
+// putWindow stores a window, so that it ends as a group without a message does. One that exists keeps its tenant.
 func (tx *tx) putWindow(ctx context.Context, w Window) error {
 	var before int64
 	err := tx.row(ctx, selectWindowBytes, w.ID).Scan(&w.Tenant, &before)
@@ -414,36 +400,16 @@ func (tx *tx) putWindow(ctx context.Context, w Window) error {
 		return err
 	}
 	bytes := WindowBytes(w.Alarm, w.Tenant, max(w.MaxState, len(w.State)))
+	newest := micros(w.Until.Add(-GroupLife))
 	if known {
-		_, err = tx.exec(ctx, `UPDATE window SET until = ?, state = ?, bytes = ? WHERE id = ?`, micros(w.Until), w.State, bytes, w.ID)
+		_, err = tx.exec(ctx, `UPDATE open_group SET newest = ?, counted = ?, bytes = ? WHERE receiver = '' AND id = ?`, newest, w.State, bytes, w.ID)
 	} else {
-		_, err = tx.exec(ctx, `INSERT INTO window (id, alarm, until, state, tenant, bytes) VALUES (?, ?, ?, ?, ?, ?)`,
-			w.ID, w.Alarm, micros(w.Until), w.State, w.Tenant, bytes)
+		_, err = tx.exec(ctx, `INSERT INTO open_group (receiver, id, alarm, newest, counted, tenant, bytes) VALUES ('', ?, ?, ?, ?, ?, ?)`,
+			w.ID, w.Alarm, newest, w.State, w.Tenant, bytes)
+		tx.countGroup("", w.Tenant, w.Alarm, 1)
 	}
 	tx.space.Add(ledger.Groups, w.Tenant, bytes-before)
-	if !known {
-		tx.after(func(m *memory) { m.windows.addIn(w.Tenant, w.Alarm, 1) })
-	}
 	return err
-}
-
-const deleteOldWindows = `DELETE FROM window WHERE id IN (SELECT id FROM window WHERE until < ?1 ORDER BY until LIMIT ?2) RETURNING alarm, tenant, bytes`
-
-// expireWindows removes windows that ended before a time, one chunk at most. It returns
-// their number.
-func (tx *tx) expireWindows(ctx context.Context, before time.Time) (removed int64, err error) {
-	rows, err := tx.query(ctx, deleteOldWindows, micros(before), chunk)
-	err = each(rows, err, func(rows *sql.Rows) error {
-		var alarm, tenant string
-		var bytes int64
-		err := rows.Scan(&alarm, &tenant, &bytes)
-		removed++
-		tx.space.Add(ledger.Groups, tenant, -bytes)
-		tx.after(func(m *memory) { m.windows.addIn(tenant, alarm, -1) })
-		return err
-	})
-	tx.Freed = tx.Freed || removed > 0
-	return removed, err
 }
 
 // CanCommit returns nil if a Commit is likely to succeed: the disk and the file have space,

@@ -62,7 +62,7 @@ func inOrderOf(changes bool, query string) string {
 }
 
 // composeMessage returns the payload of a group's message, made from its parts.
-func (s *Store) composeMessage(ctx context.Context, e *Entry, id string) ([]byte, error) {
+func (s *core) composeMessage(ctx context.Context, e *Entry, id string) ([]byte, error) {
 	g := Group{ID: id}
 	var changes bool
 	if err := s.readers.QueryRowContext(ctx, selectChange, e.ID).Scan(&changes); err != nil && !errors.Is(err, sql.ErrNoRows) {

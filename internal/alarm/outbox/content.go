@@ -3,6 +3,7 @@ package outbox
 import (
 	"bytes"
 	"context"
+	"database/sql"
 
 	"github.com/bongsu-io/bongsu/internal/alarm/group"
 	"github.com/bongsu-io/bongsu/internal/alarm/ledger"
@@ -56,7 +57,7 @@ func WindowBytes(alarm, tenant string, maxState int) int64 {
 	if row > maxLocal {
 		row += file.PageSize * (1 + row/file.PageSize)
 	}
-	return int64(384 + 2*row)
+	return int64(512 + 2*row)
 }
 
 // An open group that grows leaves a part of the space of its tenant to new groups and to
@@ -66,6 +67,16 @@ const (
 	leftByReferences = 4
 	leftByRepeated   = 2
 )
+
+// putMessage stores a message that one row uses, in place of an earlier one of this row, if there is one.
+func (tx *tx) putMessage(ctx context.Context, earlier sql.Null[int64], data []byte) (id int64, err error) {
+	if earlier.Valid {
+		_, err = tx.exec(ctx, `UPDATE content SET data = ? WHERE id = ?`, data, earlier.V)
+		return earlier.V, err
+	}
+	err = tx.row(ctx, `INSERT INTO content (refs, by, data) VALUES (1, x'', ifnull(?, x'')) RETURNING id`, data).Scan(&id)
+	return id, err
+}
 
 // insertAll stores entries. Neighbors with the same content share it.
 func (tx *tx) insertAll(ctx context.Context, entries []Entry) error {

@@ -55,7 +55,8 @@ type GroupState struct {
 }
 
 const selectAttempt = `
-	SELECT id, receiver, lane, key, body, entries, count, oldest, first_tried FROM attempt WHERE receiver = ?1 AND lane = ?2`
+	SELECT attempt.id, receiver, lane, key, data, entries, count, oldest, first_tried
+	FROM attempt JOIN content ON content.id = attempt.content WHERE receiver = ?1 AND lane = ?2`
 
 // Prepared loads the prepared message of a lane. It returns nil if there is none.
 func (s *Store) Prepared(ctx context.Context, receiver string, lane int64) (*Attempt, error) {
@@ -112,11 +113,15 @@ func (tx *tx) bind(ctx context.Context, a *Attempt) error {
 }
 
 func (tx *tx) insertAttempt(ctx context.Context, a *Attempt) error {
-	err := tx.row(ctx, `
-		INSERT INTO attempt (receiver, lane, key, entries, count, oldest, first_tried, body)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ifnull(?, x''))
+	body, err := tx.putMessage(ctx, sql.Null[int64]{}, a.Body)
+	if err != nil {
+		return err
+	}
+	err = tx.row(ctx, `
+		INSERT INTO attempt (receiver, lane, key, entries, count, oldest, first_tried, content, bytes)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
 		ON CONFLICT (receiver, lane) DO NOTHING RETURNING id`,
-		a.Receiver, a.Lane, a.Key, jsonColumn{a.Entries}, a.Count, micros(a.Oldest), micros(a.FirstTried), a.Body).Scan(&a.ID)
+		a.Receiver, a.Lane, a.Key, jsonColumn{a.Entries}, a.Count, micros(a.Oldest), micros(a.FirstTried), body, a.size()).Scan(&a.ID)
 	if errors.Is(err, sql.ErrNoRows) {
 		return ErrUnfinished
 	}
@@ -126,9 +131,6 @@ func (tx *tx) insertAttempt(ctx context.Context, a *Attempt) error {
 
 // size returns the bytes that the attempt uses.
 func (a *Attempt) size() int64 { return int64(len(a.Body) + 8*len(a.Entries)) }
-
-// sizeOfAttempt is Attempt.size in SQL.
-const sizeOfAttempt = `length(body) + 8 * json_array_length(entries)`
 
 // preparedShare divides the free space of the file: the prepared messages for the receivers
 // of one namespace can use a sixteenth of it. A namespace can have any number of receivers
@@ -155,7 +157,7 @@ func (tx *tx) checkPrepared(ctx context.Context, a *Attempt) error {
 // deletePrepared deletes the attempts that a condition selects.
 func (tx *tx) deletePrepared(ctx context.Context, where string, args ...any) error {
 	gone := Counts{}
-	rows, err := tx.query(ctx, `DELETE FROM attempt WHERE `+where+` RETURNING receiver, `+sizeOfAttempt, args...)
+	rows, err := tx.query(ctx, `DELETE FROM attempt WHERE `+where+` RETURNING receiver, bytes`, args...)
 	tx.after(func(m *memory) { m.prepared.subtract(gone) })
 	return gone.scan(rows, err)
 }
@@ -192,7 +194,7 @@ func (s *Store) Finish(ctx context.Context, a *Attempt, o Outcome) (Counts, erro
 
 // finish does not wait for the disk, so that the disk does not limit the speed of delivery.
 // After a loss of power, some messages are sent twice.
-func (s *Store) finish(ctx context.Context, a *Attempt, o *Outcome) (counts Counts, err error) {
+func (s *core) finish(ctx context.Context, a *Attempt, o *Outcome) (counts Counts, err error) {
 	err = s.writeLazily(ctx, "finish a message", func(ctx context.Context, tx *tx) (err error) {
 		counts, err = tx.finish(ctx, a, o, s.clock.Now())
 		return err
@@ -305,7 +307,7 @@ const maxFailure = 256
 // and fails with file.ErrFull before it uses reserved space: the caller can ignore errors.
 func (s *Store) NoteFailure(ctx context.Context, a *Attempt, f Failure) error {
 	return s.do(ctx, "store the failure of a message", file.Lazy|file.Bounded, func(ctx context.Context, tx *tx) error {
-		_, err := tx.exec(ctx, `REPLACE INTO failure (attempt, error, next) SELECT id, ?, ? FROM attempt WHERE id = ?`,
+		_, err := tx.exec(ctx, `UPDATE attempt SET error = ?, next = ? WHERE id = ?`,
 			plaintext.Cut(plaintext.Line(f.Error), maxFailure), micros(f.Next), a.ID)
 		return err
 	})

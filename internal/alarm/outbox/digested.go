@@ -87,7 +87,7 @@ func (tx *tx) keepDigested(ctx context.Context, entries []DigestedEntry, now tim
 }
 
 // makeRoom deletes the entries of past digests, and reports whether there were any.
-func (s *Store) makeRoom(ctx context.Context) (made bool) {
+func (s *core) makeRoom(ctx context.Context) (made bool) {
 	err := s.makeSpace(ctx, "delete past digests", func(ctx context.Context, tx *tx) error {
 		n, err := tx.exec(ctx, `DELETE FROM digested`)
 		made, tx.Freed = n > 0, true

@@ -136,7 +136,7 @@ func (s *Store) Entries(ctx context.Context, ids []int64) ([]Entry, error) {
 
 const selectByID = selectEntries + `WHERE entry.id IN (SELECT value FROM json_each(?1)) ORDER BY entry.id`
 
-func (s *Store) entries(ctx context.Context, query string, args ...any) ([]Entry, error) {
+func (s *core) entries(ctx context.Context, query string, args ...any) ([]Entry, error) {
 	var entries []Entry
 	groups := map[int]string{}
 	rows, err := s.readers.QueryContext(ctx, query, args...)
@@ -169,7 +169,7 @@ type step func(ctx context.Context, tx *tx) (removed Counts, done bool, err erro
 // steps runs step until it is done and returns the sum of the removed counts. It does not
 // wait for the disk, so that the disk does not limit the speed of delivery. After a loss
 // of power, some messages are sent twice.
-func (s *Store) steps(ctx context.Context, what string, step step) (Counts, error) {
+func (s *core) steps(ctx context.Context, what string, step step) (Counts, error) {
 	counts := Counts{}
 	for done := false; !done; {
 		var removed Counts

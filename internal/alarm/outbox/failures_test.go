@@ -9,7 +9,7 @@ import (
 func TestTheFailureOfAMessageIsRemovedWithIt(t *testing.T) {
 	s := open(t, t.TempDir())
 	failures := func() (n int) {
-		must(t, s.readers.QueryRowContext(t.Context(), `SELECT count(*) FROM failure`).Scan(&n))
+		must(t, s.readers.QueryRowContext(t.Context(), `SELECT count(*) FROM attempt WHERE error <> ''`).Scan(&n))
 		return n
 	}
 	commit(t, s, "r", 0, 2)

@@ -56,7 +56,8 @@ type openGroup struct {
 	reference string
 	// name is Membership.Name.
 	name string
-	// repeated is the size of the message that is kept to be sent again.
+	// last is the content of the message that is kept to be sent again, and repeated the bytes that it counts for.
+	last     sql.Null[int64]
 	repeated int64
 	// tenant names the space that the group uses, and bytes is how much.
 	tenant string
@@ -64,14 +65,14 @@ type openGroup struct {
 }
 
 const selectGroup = `
-	SELECT since, newest, due, first, paced, over, total, released, resolved, accepted, interval, ending, acknowledged, reference, name, repeated, tenant, bytes
+	SELECT since, newest, due, first, paced, over, total, released, resolved, accepted, interval, ending, acknowledged, reference, name, last, repeated, tenant, bytes
 	FROM open_group WHERE receiver = ?1 AND id = ?2`
 
 func (tx *tx) group(ctx context.Context, receiver, id string) (g openGroup, found bool, err error) {
 	err = tx.row(ctx, selectGroup, receiver, id).Scan(
 		timestamp{&g.Since}, timestamp{&g.Newest}, timestamp{&g.Due}, timestamp{&g.First}, timestamp{&g.Paced}, timestamp{&g.Over}, &g.Total,
 		timestamp{&g.Released}, &g.Resolved, timestamp{&g.Accepted}, duration{&g.Interval}, &g.Ending, &g.Acknowledged,
-		&g.reference, &g.name, &g.repeated, &g.tenant, &g.bytes)
+		&g.reference, &g.name, &g.last, &g.repeated, &g.tenant, &g.bytes)
 	if errors.Is(err, sql.ErrNoRows) {
 		return openGroup{}, false, nil
 	}
@@ -154,8 +155,18 @@ func (tx *tx) insertGroup(ctx context.Context, e *Entry, s *group.State) error {
 		append([]any{e.Receiver, m.Group, e.Alarm, m.AlarmUID, m.Name, e.Tenant, bytes}, stateValues(s)...)...)
 	tx.recount(e.Alarm)
 	tx.space.Add(ledger.Groups, e.Tenant, bytes)
-	tx.after(func(m *memory) { m.groups.addIn(e.Tenant, e.Alarm, 1) })
+	tx.countGroup(e.Receiver, e.Tenant, e.Alarm, 1)
 	return err
+}
+
+// countGroup counts groups of a receiver, or windows if there is none.
+func (tx *tx) countGroup(receiver, tenant, alarm string, n int64) {
+	tx.after(func(m *memory) {
+		m.groups.addIn(tenant, alarm, n)
+		if receiver == "" {
+			m.windows += n
+		}
+	})
 }
 
 // changeGroup changes the state of a group, if there is one.
@@ -172,17 +183,17 @@ func (tx *tx) changeGroup(ctx context.Context, receiver, id string, change func(
 // the receiver gets the end.
 const endLife = 10 * time.Minute
 
-// selectOldGroups selects the groups that ended. One with a message that is not sent stays: its
+// selectOldGroups selects the groups and windows that ended. One with a message that is not sent stays: its
 // interval begins when the receiver accepts the message, and so can its thread.
 const selectOldGroups = `
-	SELECT receiver, id, alarm, tenant, bytes FROM open_group WHERE newest < ?1 AND over < ?3 AND (repeated = 0 OR over < ?4) AND accepted + interval <= ?3
+	SELECT receiver, id, alarm, tenant, bytes FROM open_group WHERE newest < ?1 AND over < ?3 AND (last IS NULL OR over < ?4) AND accepted + interval <= ?3
 	AND NOT EXISTS (SELECT 1 FROM lasting WHERE due = 0 AND lasting.group_id = open_group.id)
 	AND NOT EXISTS (SELECT 1 FROM held INDEXED BY held_by_group WHERE held.receiver = open_group.receiver AND held.group_id = open_group.id AND entry IS NULL)
 	AND NOT EXISTS (SELECT 1 FROM held INDEXED BY held_of_message WHERE held.receiver = open_group.receiver AND held.group_id = open_group.id AND entry IS NOT NULL)
 	ORDER BY newest LIMIT ?2`
 
-// forgetGroups removes groups that are over at a time, one chunk at most. It returns their
-// number.
+// forgetGroups removes groups and windows that are over at a time, one chunk at most. It returns
+// their number.
 func (tx *tx) forgetGroups(ctx context.Context, at time.Time) (removed int64, err error) {
 	type row struct {
 		receiver, id, alarm, tenant string
@@ -203,14 +214,14 @@ func (tx *tx) forgetGroups(ctx context.Context, at time.Time) (removed int64, er
 		_, err = tx.exec(ctx, `DELETE FROM open_group WHERE receiver = ? AND id = ?`, g.receiver, g.id)
 		tx.recount(g.alarm)
 		tx.space.Add(ledger.Groups, g.tenant, -g.bytes)
-		tx.after(func(m *memory) { m.groups.addIn(g.tenant, g.alarm, -1) })
+		tx.countGroup(g.receiver, g.tenant, g.alarm, -1)
 	}
 	tx.Freed = tx.Freed || len(ended) > 0
 	return int64(len(ended)), err
 }
 
-// AlarmsOfGroups returns the UIDs of the alarms that have groups.
-func (s *Store) AlarmsOfGroups(ctx context.Context) (uids []string, err error) {
+// Alarms returns the UIDs of the alarms that have groups.
+func (s Groups) Alarms(ctx context.Context) (uids []string, err error) {
 	rows, err := s.readers.QueryContext(ctx, `SELECT DISTINCT alarm_uid FROM open_group WHERE alarm_uid > '' AND first > 0 AND NOT resolved`)
 	return uids, s.read("list the alarms of groups", each(rows, err, func(rows *sql.Rows) error {
 		var uid string
@@ -228,10 +239,10 @@ type UnresolvedGroup struct {
 	Last []byte
 }
 
-// UnresolvedGroups returns groups of an alarm, at most limit.
-func (s *Store) UnresolvedGroups(ctx context.Context, alarmUID string, limit int) (groups []UnresolvedGroup, err error) {
+// Unresolved returns groups of an alarm, at most limit.
+func (s Groups) Unresolved(ctx context.Context, alarmUID string, limit int) (groups []UnresolvedGroup, err error) {
 	rows, err := s.readers.QueryContext(ctx, `
-		SELECT receiver, id, alarm, tenant, name, since, (SELECT data FROM repeated WHERE repeated.receiver = open_group.receiver AND group_id = open_group.id)
+		SELECT receiver, id, alarm, tenant, name, since, (SELECT data FROM content WHERE content.id = last)
 		FROM open_group WHERE alarm_uid = ? AND first > 0 AND NOT resolved LIMIT ?`, alarmUID, limit)
 	return groups, s.read("list the groups of an alarm", each(rows, err, func(rows *sql.Rows) error {
 		var g UnresolvedGroup

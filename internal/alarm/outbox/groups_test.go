@@ -440,7 +440,7 @@ func TestAnEndWaitsForParkedOccurrences(t *testing.T) {
 	if due, err := g.NextDue(t.Context()); err != nil || !due.IsZero() {
 		t.Errorf("the next is due at %s, %v", due, err)
 	}
-	rows, err := g.Parked(t.Context(), "shop", "o", 1)
+	rows, err := g.Parking.Of(t.Context(), "shop", "o", 1)
 	must(t, err)
 	must(t, g.Commit(t.Context(), Change{Unparked: rows}))
 	if diff := cmp.Diff([]string{"a: 0 of 1 since 0s, first false, resolved true"}, g.releaseDue()); diff != "" {
@@ -578,8 +578,8 @@ func TestTheNextMessageOfAGroupGetsTheReferenceOfTheLast(t *testing.T) {
 func TestADroppedReceiverHasNoGroups(t *testing.T) {
 	ctx, g := context.Background(), newGrouped(t)
 	g.occur(0, nil, "a", "b")
-	if g.Waiting("r") != 2 || g.Groups("Alarm/shop/rollouts") != 2 {
-		t.Errorf("%d wait in %d groups", g.Waiting("r"), g.Groups("Alarm/shop/rollouts"))
+	if g.Waiting("r") != 2 || g.Groups.Count("Alarm/shop/rollouts") != 2 {
+		t.Errorf("%d wait in %d groups", g.Waiting("r"), g.Groups.Count("Alarm/shop/rollouts"))
 	}
 	counts, err := g.DropReceiver(ctx, "r")
 	must(t, err)
@@ -587,8 +587,8 @@ func TestADroppedReceiverHasNoGroups(t *testing.T) {
 		t.Error(diff)
 	}
 	g.restart()
-	if g.Waiting("r") != 0 || g.Groups("Alarm/shop/rollouts") != 0 {
-		t.Errorf("%d wait in %d groups", g.Waiting("r"), g.Groups("Alarm/shop/rollouts"))
+	if g.Waiting("r") != 0 || g.Groups.Count("Alarm/shop/rollouts") != 0 {
+		t.Errorf("%d wait in %d groups", g.Waiting("r"), g.Groups.Count("Alarm/shop/rollouts"))
 	}
 }
 
@@ -782,7 +782,7 @@ func TestAGroupCanStayOpenForADayForItsResolution(t *testing.T) {
 			g.at(tc.after)
 			g.occur(tc.after, nil, "b") // removes what ended
 			g.restart()
-			_, listed, err := g.ListGroups(t.Context(), "Alarm/shop/rollouts", 10)
+			_, listed, err := g.Groups.List(t.Context(), "Alarm/shop/rollouts", 10)
 			must(t, err)
 			if listed != tc.listed+1 {
 				t.Errorf("%d groups are open, want %d and another one", listed, tc.listed)
@@ -804,13 +804,13 @@ func TestGroupsAreCountedByTheirTenant(t *testing.T) {
 	tenant := ""
 	check := func(when string, in, beyond int64) {
 		t.Helper()
-		if got := g.GroupsIn(tenant, alarm); got != in {
+		if got := g.Groups.CountIn(tenant, alarm); got != in {
 			t.Errorf("%s: %d groups in the tenant, want %d", when, got, in)
 		}
-		if got := g.GroupsBeyond(alarm, 1); got != beyond {
+		if got := g.Groups.CountBeyond(alarm, 1); got != beyond {
 			t.Errorf("%s: %d groups beyond the first, want %d", when, got, beyond)
 		}
-		if got := g.GroupsIn(tenant, other) + g.GroupsIn("another", alarm) + g.GroupsBeyond(other, 0); got != 0 {
+		if got := g.Groups.CountIn(tenant, other) + g.Groups.CountIn("another", alarm) + g.Groups.CountBeyond(other, 0); got != 0 {
 			t.Errorf("%s: %d groups of others", when, got)
 		}
 	}

@@ -97,10 +97,9 @@ func receiverViews(ctx context.Context, tx *sql.Tx) (all []ReceiverView, err err
 func (v *ReceiverView) readWaiting(ctx context.Context, tx *sql.Tx, limit int) error {
 	rows, err := tx.QueryContext(ctx, `
 		SELECT * FROM (
-			SELECT entry.alarm, entry.key, entry.position, entry.count, entry.created_at, `+payloadOfEntry+`, coalesce(a.first_tried, 0), 0 AS due, aside, coalesce(failure.error, ''), coalesce(failure.next, 0)
+			SELECT entry.alarm, entry.key, entry.position, entry.count, entry.created_at, `+payloadOfEntry+`, coalesce(a.first_tried, 0), 0 AS due, aside, coalesce(a.error, ''), coalesce(a.next, 0)
 			FROM entry LEFT JOIN content ON content.id = entry.content
-			LEFT JOIN (SELECT value AS prepared, attempt.id AS attempt, first_tried FROM attempt, json_each(entries) WHERE receiver = ?1) a ON prepared = entry.id
-			LEFT JOIN failure ON failure.attempt = a.attempt
+			LEFT JOIN (SELECT value AS prepared, first_tried, error, next FROM attempt, json_each(entries) WHERE receiver = ?1) a ON prepared = entry.id
 			WHERE entry.receiver = ?1 ORDER BY entry.id LIMIT ?2)
 		UNION ALL SELECT * FROM (
 			SELECT alarm, key, position, count, created_at, data, 0, max(due, coalesce(release_at, 0)), 0, '', 0 FROM held JOIN content ON content.id = held.content

@@ -87,7 +87,7 @@ func (s *Store) SetAside(ctx context.Context, a *Attempt) (moved bool, err error
 
 // gather moves the entries of the main lane whose subject has a lane of its own there, in
 // chunks. No message of the main lane is prepared meanwhile.
-func (s *Store) gather(ctx context.Context, receiver string) error {
+func (s *core) gather(ctx context.Context, receiver string) error {
 	var found bool
 	err := s.readers.QueryRowContext(ctx, `SELECT EXISTS (`+misplaced+`)`, receiver, 1).Scan(&found)
 	if !found || err != nil {

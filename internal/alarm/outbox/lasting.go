@@ -19,7 +19,7 @@ type LastingKey struct {
 // Lasting is a state of an object that holds.
 type Lasting struct {
 	LastingKey
-	// ID identifies the row, in a LastingPage.
+	// ID identifies the row, in a page.
 	ID int64
 	// Namespace contains the object. It is empty if the object is cluster-scoped.
 	Namespace string
@@ -99,27 +99,27 @@ func scanLasting(rows *sql.Rows, all *[]Lasting) error {
 	return err
 }
 
-func (s *Store) lasting(ctx context.Context, where string, args ...any) (all []Lasting, err error) {
+func (s *core) lasting(ctx context.Context, where string, args ...any) (all []Lasting, err error) {
 	rows, err := s.readers.QueryContext(ctx, selectLasting+where, args...)
 	return all, s.read("read the states", each(rows, err, func(rows *sql.Rows) error { return scanLasting(rows, &all) }))
 }
 
-// LastingOf returns the states of an object that hold.
-func (s *Store) LastingOf(ctx context.Context, stream, uid string) ([]Lasting, error) {
+// Of returns the states of an object that hold.
+func (s States) Of(ctx context.Context, stream, uid string) ([]Lasting, error) {
 	return s.lasting(ctx, `WHERE stream = ? AND uid = ?`, stream, packUID(uid))
 }
 
-// LastingPage returns the states after an ID, at most limit. If until is set, it returns those that can be
+// Page returns the states after an ID, at most limit. If until is set, it returns those that can be
 // reported until then, and not since an earlier time.
-func (s *Store) LastingPage(ctx context.Context, since, until time.Time, after int64, limit int) ([]Lasting, error) {
+func (s States) Page(ctx context.Context, since, until time.Time, after int64, limit int) ([]Lasting, error) {
 	if until.IsZero() {
 		return s.lasting(ctx, `WHERE id > ? ORDER BY id LIMIT ?`, after, limit)
 	}
 	return s.lasting(ctx, `WHERE due > 0 AND due > ? AND due <= ? AND id > ? ORDER BY id LIMIT ?`, micros(since), micros(until), after, limit)
 }
 
-// NextLasting returns when the next state after a time can be reported, zero if there is none.
-func (s *Store) NextLasting(ctx context.Context, after time.Time) (due time.Time, err error) {
+// Next returns when the next state after a time can be reported, zero if there is none.
+func (s States) Next(ctx context.Context, after time.Time) (due time.Time, err error) {
 	var next sql.Null[int64]
 	err = s.readers.QueryRowContext(ctx, `SELECT min(due) FROM lasting WHERE due > ?`, micros(after)).Scan(&next)
 	if next.Valid {
@@ -128,9 +128,9 @@ func (s *Store) NextLasting(ctx context.Context, after time.Time) (due time.Time
 	return due, s.read("read the next state", err)
 }
 
-// OpenLasting returns states that were reported, at most limit: the newest of each namespace. If
+// Open returns states that were reported, at most limit: the newest of each namespace. If
 // there are more, each namespace gets the same number.
-func (s *Store) OpenLasting(ctx context.Context, limit int) ([]Lasting, error) {
+func (s States) Open(ctx context.Context, limit int) ([]Lasting, error) {
 	if s.memory.space.Sum(ledger.States) <= int64(limit) {
 		return s.lasting(ctx, `WHERE due = 0 ORDER BY id DESC`)
 	}
@@ -139,8 +139,8 @@ func (s *Store) OpenLasting(ctx context.Context, limit int) ([]Lasting, error) {
 		ORDER BY n, id DESC LIMIT ?`, limit)
 }
 
-// LastingInGroup returns how many states of a group were reported and hold.
-func (s *Store) LastingInGroup(ctx context.Context, group string) (n int64, err error) {
+// InGroup returns how many states of a group were reported and hold.
+func (s States) InGroup(ctx context.Context, group string) (n int64, err error) {
 	err = s.readers.QueryRowContext(ctx, `SELECT count(*) FROM lasting WHERE due = 0 AND group_id = ?`, group).Scan(&n)
 	return n, s.read("count the states of a group", err)
 }
@@ -152,7 +152,7 @@ const selectBaselinePage = `
 
 // BaselinePage returns baselines of a stream with all fields: the first ones after an ID, at most
 // limit. They are from some namespaces, or from all if namespaces is nil.
-func (s *Store) BaselinePage(ctx context.Context, stream string, namespaces []string, after int64, limit int) (all []Baseline, err error) {
+func (s Streams) BaselinePage(ctx context.Context, stream string, namespaces []string, after int64, limit int) (all []Baseline, err error) {
 	rows, err := s.readers.QueryContext(ctx, selectBaselinePage, stream, after, jsonColumn{namespaces}, limit)
 	return all, s.read("read the baselines", each(rows, err, func(rows *sql.Rows) error {
 		var b Baseline

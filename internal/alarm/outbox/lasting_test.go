@@ -33,23 +33,23 @@ func TestStatesAreStoredInTheTransactionOfThePosition(t *testing.T) {
 	must(t, s.Close())
 	s = open(t, dir)
 	for uid, want := range map[string]Lasting{"a": pending, "b": reported} {
-		got, err := s.LastingOf(t.Context(), "pods", uid)
+		got, err := s.States.Of(t.Context(), "pods", uid)
 		must(t, err)
 		if diff := cmp.Diff([]Lasting{want}, got, withoutIDs); diff != "" {
 			t.Error(diff)
 		}
 	}
-	next, err := s.NextLasting(t.Context(), due.Add(-time.Second))
+	next, err := s.States.Next(t.Context(), due.Add(-time.Second))
 	must(t, err)
 	if !next.Equal(due) {
 		t.Errorf("next at %v, want %v", next, due)
 	}
-	ready, err := s.LastingPage(t.Context(), time.Time{}, due, 0, 10)
+	ready, err := s.States.Page(t.Context(), time.Time{}, due, 0, 10)
 	must(t, err)
 	if diff := cmp.Diff([]Lasting{pending}, ready, withoutIDs); diff != "" {
 		t.Error(diff)
 	}
-	if n, err := s.LastingInGroup(t.Context(), "g"); n != 1 || err != nil {
+	if n, err := s.States.InGroup(t.Context(), "g"); n != 1 || err != nil {
 		t.Errorf("%d states in the group, %v", n, err)
 	}
 	must(t, s.Commit(t.Context(), Change{Stream: "pods", Lasting: LastingChanges{Delete: []LastingKey{pending.LastingKey, reported.LastingKey}}}))
@@ -70,7 +70,7 @@ func TestOpenStatesAreOfAllNamespaces(t *testing.T) {
 		states = append(states, lastingState(fmt.Sprintf("u%02d", i), time.Time{}))
 	}
 	must(t, s.Commit(t.Context(), Change{Stream: "pods", Lasting: LastingChanges{Put: states}}))
-	found, err := s.OpenLasting(t.Context(), 3)
+	found, err := s.States.Open(t.Context(), 3)
 	must(t, err)
 	var uids []string
 	for i := range found {
@@ -107,14 +107,14 @@ func TestAGroupStaysOpenWhileAStateOfItLasts(t *testing.T) {
 	send()
 	clock.Step(5 * time.Hour)
 	s.forgetEnded(t.Context())
-	if g, err := s.OpenGroup(t.Context(), "g"); !g.Unresolved || err != nil {
+	if g, err := s.Groups.Get(t.Context(), "g"); !g.Unresolved || err != nil {
 		t.Fatalf("the group is %+v, %v", g, err)
 	}
 	must(t, s.Commit(t.Context(), Change{Stream: "pods", Entries: []Entry{entry("ended", clock.Now(), group.OnlyResolution)}, Lasting: LastingChanges{Delete: []LastingKey{row.LastingKey}}}))
 	send()
 	clock.Step(5 * time.Hour)
 	s.forgetEnded(t.Context())
-	if g, err := s.OpenGroup(t.Context(), "g"); len(g.Receivers) > 0 || err != nil {
+	if g, err := s.Groups.Get(t.Context(), "g"); len(g.Receivers) > 0 || err != nil {
 		t.Errorf("the group stays: %+v, %v", g, err)
 	}
 }

@@ -37,8 +37,9 @@ type memory struct {
 	backlogs map[string]Backlog
 	// held is the number of occurrences in groups, or in messages of groups, by receiver.
 	held map[string]int64
-	// groups and windows are the numbers of open ones.
-	groups, windows totals
+	// groups are the numbers of open groups and windows, and windows is the number of all windows.
+	groups  totals
+	windows int64
 	// parked is the number of parked occurrences by namespace.
 	parked map[string]int64
 	// space is what is used.
@@ -54,7 +55,7 @@ type memory struct {
 	forgotTo, forgotAt time.Time
 	// silenced is the result of TakeSilenced.
 	silenced int64
-	// groupSent is the result of GroupSent.
+	// groupSent is the result of Groups.Sent.
 	groupSent chan struct{}
 }
 
@@ -106,8 +107,8 @@ func (m *memory) load(ctx context.Context, db *sql.DB) error {
 		count(ctx, db, `SELECT '', namespace, 1 FROM parked`, func(_, of string, n int64) { m.addParked(of, n) }),
 		count(ctx, db, `SELECT '', receiver, 1 FROM held`, func(_, of string, n int64) { m.addHeld(of, n) }),
 		count(ctx, db, `SELECT tenant, alarm, 1 FROM open_group`, m.groups.addIn),
-		count(ctx, db, `SELECT tenant, alarm, 1 FROM window`, m.windows.addIn),
-		count(ctx, db, `SELECT '', receiver, `+sizeOfAttempt+` FROM attempt`, func(_, of string, n int64) { m.prepared.add(of, n) }))
+		count(ctx, db, `SELECT '', '', 1 FROM open_group WHERE receiver = ''`, func(_, _ string, n int64) { m.windows += n }),
+		count(ctx, db, `SELECT '', receiver, bytes FROM attempt`, func(_, of string, n int64) { m.prepared.add(of, n) }))
 }
 
 // loadSpace counts what is used. No query groups rows: SQLite would need space on the disk for that.
@@ -120,7 +121,6 @@ func (m *memory) loadSpace(ctx context.Context, db *sql.DB) error {
 		count(ctx, db, `SELECT tenant, receiver, bytes FROM held`, m.space.AddMessage),
 		count(ctx, db, `SELECT tenant, '', bytes FROM parked`, add(ledger.Parked)),
 		count(ctx, db, `SELECT tenant, '', bytes FROM open_group`, add(ledger.Groups)),
-		count(ctx, db, `SELECT tenant, '', bytes FROM window`, add(ledger.Groups)),
 		count(ctx, db, `SELECT namespace, '', bytes FROM baseline`, add(ledger.Objects)),
 		count(ctx, db, `SELECT namespace, '', bytes FROM lasting`, add(ledger.Objects)),
 		count(ctx, db, `SELECT namespace, '', 1 FROM lasting`, add(ledger.States)))
@@ -129,7 +129,7 @@ func (m *memory) loadSpace(ctx context.Context, db *sql.DB) error {
 // clear empties everything but the state and what this process counts.
 func (m *memory) clear() {
 	m.backlogs, m.held, m.parked = map[string]Backlog{}, map[string]int64{}, map[string]int64{}
-	m.groups, m.windows, m.prepared = totals{}, totals{}, totals{}
+	m.groups, m.windows, m.prepared = totals{}, 0, totals{}
 	m.counted = map[string]countedSubject{}
 }
 
@@ -147,33 +147,27 @@ func (s *Store) Receivers() []string {
 	return receivers
 }
 
-// Groups returns the number of open groups and windows of an alarm, from memory. Given
+// Count returns the number of open groups and windows of an alarm, from memory. Given
 // the part of an alarm's name up to the last slash, it returns the number for all alarms
 // of the namespace.
-func (s *Store) Groups(alarm string) int64 {
+func (s Groups) Count(alarm string) int64 {
 	s.memory.mu.RLock()
 	defer s.memory.mu.RUnlock()
-	return s.memory.groups[alarm] + s.memory.windows[alarm]
+	return s.memory.groups[alarm]
 }
 
-// GroupsIn is Groups for those of an alarm that use the space of a tenant.
-func (s *Store) GroupsIn(tenant, alarm string) int64 { return s.Groups(ofTenant(tenant, alarm)) }
+// CountIn is Count for those of an alarm that use the space of a tenant.
+func (s Groups) CountIn(tenant, alarm string) int64 { return s.Count(ofTenant(tenant, alarm)) }
 
-// GroupsBeyond returns how many groups and windows of an alarm there are beyond a number in each
+// CountBeyond returns how many groups and windows of an alarm there are beyond a number in each
 // tenant. It reads all counts.
-func (s *Store) GroupsBeyond(alarm string, number int64) (sum int64) {
+func (s Groups) CountBeyond(alarm string, number int64) (sum int64) {
 	s.memory.mu.RLock()
 	defer s.memory.mu.RUnlock()
-	counts := map[string]int64{}
-	for _, all := range []totals{s.memory.groups, s.memory.windows} {
-		for of, n := range all {
-			if strings.HasSuffix(of, ofTenant("", alarm)) {
-				counts[of] += n
-			}
+	for of, n := range s.memory.groups {
+		if strings.HasSuffix(of, ofTenant("", alarm)) {
+			sum += max(0, n-number)
 		}
-	}
-	for _, n := range counts {
-		sum += max(0, n-number)
 	}
 	return sum
 }
@@ -244,7 +238,7 @@ type Size struct {
 func (s *Store) Size() Size {
 	s.memory.mu.RLock()
 	defer s.memory.mu.RUnlock()
-	size := Size{Groups: s.memory.groups.all(), Windows: s.memory.windows.all()}
+	size := Size{Groups: s.memory.groups.all() - s.memory.windows, Windows: s.memory.windows}
 	for _, b := range s.memory.backlogs {
 		size.Entries += b.Entries
 	}

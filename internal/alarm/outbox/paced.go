@@ -112,6 +112,6 @@ func (tx *tx) putAccepted(ctx context.Context, receiver string, entries []int64,
 	return err
 }
 
-// GroupSent returns a channel that receives a value after a message of a group was removed. The
+// Sent returns a channel that receives a value after a message of a group was removed. The
 // next message of the group can then be due.
-func (s *Store) GroupSent() <-chan struct{} { return s.memory.groupSent }
+func (s Groups) Sent() <-chan struct{} { return s.memory.groupSent }

@@ -238,7 +238,7 @@ func TestTheNextMessageDoesNotWaitForOneThatWasDropped(t *testing.T) {
 	_, err := g.Finish(t.Context(), prepare(t, g.Store, "r", 1), Outcome{GivenUp: true})
 	must(t, err)
 	select {
-	case <-g.GroupSent():
+	case <-g.Groups.Sent():
 	default:
 		t.Error("the release of messages is not announced")
 	}
@@ -318,7 +318,7 @@ func TestAGroupIsRemovedAlthoughItWasAcceptedInTheFuture(t *testing.T) {
 	g.at(100)
 	g.releaseDue()
 	g.occur(9000, nil, "b") // what ended is removed
-	if n := g.Groups("Alarm/shop/rollouts"); n != 1 {
+	if n := g.Groups.Count("Alarm/shop/rollouts"); n != 1 {
 		t.Errorf("%d groups, want only the new one", n)
 	}
 }

@@ -76,8 +76,8 @@ func (tx *tx) parkOne(ctx context.Context, p *Parked) error {
 	return err
 }
 
-// ParkedNamespaces returns the namespaces with parked occurrences, from memory.
-func (s *Store) ParkedNamespaces() []string {
+// Namespaces returns the namespaces with parked occurrences, from memory.
+func (s Parking) Namespaces() []string {
 	s.memory.mu.RLock()
 	defer s.memory.mu.RUnlock()
 	namespaces := make([]string, 0, len(s.memory.parked))
@@ -87,8 +87,8 @@ func (s *Store) ParkedNamespaces() []string {
 	return namespaces
 }
 
-// HasParked reports whether an occurrence of the alarm waits for the object.
-func (s *Store) HasParked(ctx context.Context, alarmUID, object string) (has bool, err error) {
+// Has reports whether an occurrence of the alarm waits for the object.
+func (s Parking) Has(ctx context.Context, alarmUID, object string) (has bool, err error) {
 	s.memory.mu.RLock()
 	none := len(s.memory.parked) == 0
 	s.memory.mu.RUnlock()
@@ -99,9 +99,9 @@ func (s *Store) HasParked(ctx context.Context, alarmUID, object string) (has boo
 	return has, s.read("look for parked occurrences", err)
 }
 
-// NextParked returns the next object of a namespace after this one, in the order of their
+// Next returns the next object of a namespace after this one, in the order of their
 // names. It is empty after the last.
-func (s *Store) NextParked(ctx context.Context, namespace, after string) (object string, err error) {
+func (s Parking) Next(ctx context.Context, namespace, after string) (object string, err error) {
 	err = s.readers.QueryRowContext(ctx, `SELECT object FROM parked WHERE namespace = ? AND object > ? ORDER BY object LIMIT 1`, namespace, after).Scan(&object)
 	if errors.Is(err, sql.ErrNoRows) {
 		err = nil
@@ -109,9 +109,9 @@ func (s *Store) NextParked(ctx context.Context, namespace, after string) (object
 	return object, s.read("look for parked occurrences", err)
 }
 
-// Parked returns the oldest occurrences that wait for an object, in the order in which they
+// Of returns the oldest occurrences that wait for an object, in the order in which they
 // were parked.
-func (s *Store) Parked(ctx context.Context, namespace, object string, limit int) (all []Parked, err error) {
+func (s Parking) Of(ctx context.Context, namespace, object string, limit int) (all []Parked, err error) {
 	rows, err := s.readers.QueryContext(ctx, `
 		SELECT id, key, alarm, tenant, position, since, receivers, data FROM parked
 		WHERE namespace = ? AND object = ? ORDER BY id LIMIT ?`, namespace, object, limit)

@@ -25,7 +25,7 @@ func parkedAt(position uint64, object string) Parked {
 // decide stores an entry for each occurrence that waits for an object.
 func decide(t *testing.T, s *Store, object string) {
 	t.Helper()
-	rows, err := s.Parked(t.Context(), "shop", "shop/Pod/shop/"+object, 10)
+	rows, err := s.Parking.Of(t.Context(), "shop", "shop/Pod/shop/"+object, 10)
 	must(t, err)
 	d := Change{Unparked: rows}
 	for _, p := range rows {
@@ -130,7 +130,7 @@ func TestADeletedReceiverGetsNothingThatWasParked(t *testing.T) {
 	must(t, s.Commit(t.Context(), Change{Events: &EventStep{Position: 1}, Parked: []Parked{parkedAt(1, "web")}}))
 	_, err := s.DropReceiver(t.Context(), "r")
 	must(t, err)
-	rows, err := s.Parked(t.Context(), "shop", "shop/Pod/shop/web", 10)
+	rows, err := s.Parking.Of(t.Context(), "shop", "shop/Pod/shop/web", 10)
 	must(t, err)
 	if len(rows) != 1 || len(rows[0].Receivers) > 0 || len(waitingEvents(t, s)) > 0 {
 		t.Errorf("got %+v, want an occurrence without receivers", rows)
@@ -141,7 +141,7 @@ func TestParkedOccurrencesFollowARestoreOfEtcd(t *testing.T) {
 	s := open(t, t.TempDir())
 	must(t, s.Commit(t.Context(), Change{Events: &EventStep{Position: 9}, Parked: []Parked{parkedAt(9, "web")}}))
 	must(t, s.Commit(t.Context(), Change{Events: &EventStep{Position: 5, History: "restored"}}))
-	rows, err := s.Parked(t.Context(), "shop", "shop/Pod/shop/web", 10)
+	rows, err := s.Parking.Of(t.Context(), "shop", "shop/Pod/shop/web", 10)
 	must(t, err)
 	if diff := cmp.Diff(progress.Waiting{"r": {"9": alarm.ResetPosition}}, waitingEvents(t, s)); diff != "" || rows[0].Position != alarm.ResetPosition {
 		t.Errorf("position %d, want that of a reset; waiting: %s", rows[0].Position, diff)
@@ -194,7 +194,7 @@ func TestTheSpaceOfParkedOccurrencesIsCountedAcrossRestarts(t *testing.T) {
 		if used := s.used(ledger.Parked, "Alarm/shop/"); used != want {
 			t.Errorf("%s: %d bytes are used, want %d", when, used, want)
 		}
-		if diff := cmp.Diff([]string{"shop"}, s.ParkedNamespaces()); diff != "" {
+		if diff := cmp.Diff([]string{"shop"}, s.Parking.Namespaces()); diff != "" {
 			t.Errorf("%s: %s", when, diff)
 		}
 	}
@@ -216,7 +216,7 @@ func TestALateOccurrenceOfASideLaneKeepsItsPositionInTheCheckpoint(t *testing.T)
 		t.Fatal(moved, err)
 	}
 	must(t, s.Commit(t.Context(), Change{Events: &EventStep{Position: 100}}))
-	rows, err := s.Parked(t.Context(), "shop", "shop/Pod/shop/web", 10)
+	rows, err := s.Parking.Of(t.Context(), "shop", "shop/Pod/shop/web", 10)
 	must(t, err)
 	late := entries("r", 5, 1)[0]
 	late.Subject = "web"

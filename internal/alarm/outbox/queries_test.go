@@ -60,14 +60,13 @@ func TestNoQueryReadsMoreThanItReturns(t *testing.T) {
 		"hastened":       {updateHastened, "SEARCH held USING INDEX held_by_group (receiver=? AND group_id=? AND due>?)"},
 		"parts released": {updateParts, "SEARCH held USING INDEX held_by_group (receiver=? AND group_id=? AND due>? AND due<?)"},
 		"group exists":   {selectOpenGroup, "SEARCH open_group USING INDEX group_by_id (id=?)"},
-		"repeated":       {selectRepeated, "SEARCH repeated USING INDEX repeated_by_time (receiver=? AND sent>? AND sent<?)"},
-		"ahead":          {selectAhead, "SEARCH repeated USING COVERING INDEX repeated_by_time (receiver=? AND sent>?)"},
+		"repeated":       {selectRepeated, "SEARCH g USING INDEX group_by_sent (receiver=? AND sent>? AND sent<?)"},
+		"ahead":          {selectAhead, "SEARCH g USING INDEX group_by_sent (receiver=? AND sent>?)"},
 		"reference":      {selectReference, "SEARCH open_group USING PRIMARY KEY (receiver=? AND id=?)"},
 		"parts by id":    {`DELETE FROM held WHERE ` + partsOf, "SEARCH held USING INDEX held_by_entry (entry=?)"},
-		"window":         {selectWindow, "SEARCH window USING PRIMARY KEY (id=?)"},
+		"window":         {selectWindow, "SEARCH open_group USING PRIMARY KEY (receiver=? AND id=?)"},
 		"of a digest":    {selectDigestedEntries, byID},
 		"digested":       {deleteDigestedOf, "SEARCH digested USING COVERING INDEX digested_by_receiver (receiver=? AND id<?)"},
-		"old windows":    {deleteOldWindows, "SEARCH window USING COVERING INDEX window_by_end (until<?)"},
 	}
 	s := open(t, t.TempDir())
 	for name, tc := range tests {

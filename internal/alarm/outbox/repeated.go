@@ -23,7 +23,7 @@ func repeatedBytes(receiver string, data []byte) int64 {
 // Without data, it removes the message. If the tenant has no space, an earlier message stays.
 func (tx *tx) remember(ctx context.Context, receiver, id string, data []byte, sent time.Time) error {
 	g, known, err := tx.group(ctx, receiver, id)
-	if !known || err != nil || len(data) == 0 && g.repeated == 0 {
+	if !known || err != nil || len(data) == 0 && !g.last.Valid {
 		return err
 	}
 	size := repeatedBytes(receiver, data)
@@ -32,18 +32,19 @@ func (tx *tx) remember(ctx context.Context, receiver, id string, data []byte, se
 		return nil
 	}
 	tx.space.Add(ledger.Groups, g.tenant, added)
-	_, err = tx.exec(ctx, `UPDATE open_group SET repeated = ?, bytes = bytes + ? WHERE receiver = ? AND id = ?`, size, added, receiver, id)
+	last := g.last
+	if len(data) == 0 {
+		_, err = tx.exec(ctx, `DELETE FROM content WHERE id = ?`, last.V)
+		last.Valid = false
+	} else {
+		last.V, err = tx.putMessage(ctx, last, data)
+		last.Valid = true
+	}
 	if err != nil {
 		return err
 	}
-	if len(data) == 0 {
-		_, err = tx.exec(ctx, `DELETE FROM repeated WHERE receiver = ? AND group_id = ?`, receiver, id)
-		return err
-	}
-	_, err = tx.exec(ctx, `
-		INSERT INTO repeated (receiver, group_id, sent, data) VALUES (?, ?, ?, ?)
-		ON CONFLICT (receiver, group_id) DO UPDATE SET sent = excluded.sent, data = excluded.data`,
-		receiver, id, micros(sent), data)
+	_, err = tx.exec(ctx, `UPDATE open_group SET last = ?, repeated = ?, sent = ?, bytes = bytes + ? WHERE receiver = ? AND id = ?`,
+		last, size, micros(sent), added, receiver, id)
 	return err
 }
 
@@ -83,17 +84,17 @@ const clockMargin = time.Minute
 // nothing waits, and no state lasts. A message of the group that is not
 // acknowledged says more than the last one.
 const selectRepeated = `
-	SELECT group_id, over < ?3 AND NOT EXISTS (
+	SELECT g.id, over < ?3 AND NOT EXISTS (
 		SELECT 1 FROM held INDEXED BY held_by_group WHERE held.receiver = ?1 AND held.group_id = g.id AND entry IS NULL)
 		AND NOT EXISTS (SELECT 1 FROM lasting WHERE due = 0 AND lasting.group_id = g.id), data
-	FROM repeated JOIN open_group g ON g.receiver = repeated.receiver AND g.id = group_id
-	WHERE repeated.receiver = ?1 AND sent > ?5 AND sent <= ?2 AND NOT g.resolved
+	FROM open_group g INDEXED BY group_by_sent JOIN content ON content.id = g.last
+	WHERE g.receiver = ?1 AND g.last IS NOT NULL AND sent > ?5 AND sent <= ?2 AND NOT g.resolved
 	AND NOT EXISTS (SELECT 1 FROM held INDEXED BY held_of_message WHERE held.receiver = ?1 AND held.group_id = g.id AND entry IS NOT NULL)
 	ORDER BY sent LIMIT ?4`
 
 // selectAhead selects a row if messages were last sent after a time.
-const selectAhead = `SELECT 1 FROM repeated JOIN open_group g ON g.receiver = repeated.receiver AND g.id = group_id
-	WHERE repeated.receiver = ?1 AND sent > ?2 AND NOT g.resolved
+const selectAhead = `SELECT 1 FROM open_group g INDEXED BY group_by_sent
+	WHERE g.receiver = ?1 AND g.last IS NOT NULL AND sent > ?2 AND NOT g.resolved
 	AND NOT EXISTS (SELECT 1 FROM held INDEXED BY held_of_message WHERE held.receiver = ?1 AND held.group_id = g.id AND entry IS NOT NULL) LIMIT 1`
 
 // Repeated returns the last messages of the groups of a receiver that were last sent at this
@@ -132,7 +133,7 @@ func (s *Store) SetRepeated(ctx context.Context, receiver string, all []Repeated
 			if all[i].Ended {
 				err = tx.remember(ctx, receiver, all[i].Group, nil, time.Time{})
 			} else {
-				_, err = tx.exec(ctx, `UPDATE repeated SET sent = ? WHERE receiver = ? AND group_id = ?`, micros(sent), receiver, all[i].Group)
+				_, err = tx.exec(ctx, `UPDATE open_group SET sent = ? WHERE receiver = ? AND id = ? AND last IS NOT NULL`, micros(sent), receiver, all[i].Group)
 			}
 		}
 		return err

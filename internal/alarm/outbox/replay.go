@@ -52,7 +52,7 @@ func (o offsets) cover(stream, receiver, key string, position uint64) bool {
 }
 
 // drop removes what another leader delivered.
-func (s *Store) drop(ctx context.Context, delivered offsets) error {
+func (s *core) drop(ctx context.Context, delivered offsets) error {
 	if err := s.keepWaiting(ctx, delivered[""].Waiting); err != nil {
 		return err
 	}
@@ -70,7 +70,7 @@ func (s *Store) drop(ctx context.Context, delivered offsets) error {
 // keepWaiting marks the entries whose occurrences still wait at another leader, for example
 // because it could not read their object, or set them aside. Otherwise, they would lower the offset of
 // their receiver.
-func (s *Store) keepWaiting(ctx context.Context, waiting progress.Waiting) error {
+func (s *core) keepWaiting(ctx context.Context, waiting progress.Waiting) error {
 	return s.write(ctx, "keep entries that are not delivered", func(ctx context.Context, tx *tx) error {
 		for receiver, held := range waiting {
 			for key, position := range held {
@@ -89,7 +89,7 @@ func (s *Store) keepWaiting(ctx context.Context, waiting progress.Waiting) error
 
 // dropEntries removes the entries that another leader delivered, in chunks. If a prepared message
 // loses an entry, its other entries are pending again. Messages of groups lose parts: see dropParts.
-func (s *Store) dropEntries(ctx context.Context, delivered offsets) error {
+func (s *core) dropEntries(ctx context.Context, delivered offsets) error {
 	gone := map[string][]int64{}
 	rows, err := s.readers.QueryContext(ctx, `SELECT id, receiver, stream, key, position FROM entry WHERE group_id = ''`)
 	err = each(rows, err, func(rows *sql.Rows) error {
@@ -216,7 +216,7 @@ func (tx *tx) dropParked(ctx context.Context, delivered offsets) error {
 
 // replayStreams replaces all streams by those of r, which have no baselines, and all states.
 func (tx *tx) replayStreams(ctx context.Context, r *Replay) error {
-	if err := tx.empty(ctx, "stream", "baseline", "shape", "lasting"); err != nil {
+	if err := tx.forgetStreams(ctx); err != nil {
 		return err
 	}
 	tx.space.Clear(ledger.Objects)
@@ -239,11 +239,11 @@ func (tx *tx) replayEvents(ctx context.Context, r *Replay) error {
 		return err
 	}
 	if r.Position != state.Position || r.History != state.History {
-		if err := tx.empty(ctx, "event_count", "window", "open_group"); err != nil {
+		if err := tx.empty(ctx, "event_count", "open_group"); err != nil {
 			return err
 		}
 		tx.space.Clear(ledger.Groups)
-		tx.after(func(m *memory) { m.groups, m.windows = totals{}, totals{} })
+		tx.after(func(m *memory) { m.groups, m.windows = totals{}, 0 })
 		state.Time, state.Newest, state.CountsKnown = time.Time{}, time.Time{}, false
 	}
 	if err := tx.empty(ctx, "status_count"); err != nil {

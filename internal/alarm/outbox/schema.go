@@ -4,7 +4,7 @@ import "github.com/bongsu-io/bongsu/internal/alarm/outbox/file"
 
 // firstVersion is the version of schema. Files of the versions before it were written before
 // the first release.
-const firstVersion = 29
+const firstVersion = 30
 
 // migrations contains the scripts that change a file of a former release: see [file.Schema].
 // Until the first release, edit schema and increase firstVersion. After it, never edit schema or
@@ -18,21 +18,26 @@ func tables() file.Schema {
 // schema creates the tables. Times are in microseconds since 1970. bytes is the space that a row
 // counts for.
 const schema = `
--- The position in the stream of Events, and the term of the leader: see State.
-CREATE TABLE state (
-	id           INTEGER PRIMARY KEY CHECK (id = 1),
-	cluster      TEXT NOT NULL,
-	epoch        TEXT NOT NULL,
-	next_epoch   TEXT NOT NULL,
-	position     INTEGER NOT NULL,
-	time         INTEGER NOT NULL,
-	newest       INTEGER NOT NULL,
-	counts_known INTEGER NOT NULL,
-	delivered    TEXT NOT NULL, -- JSON
-	history      TEXT NOT NULL,
-	since        INTEGER NOT NULL DEFAULT 0 -- since when Events are needed for what waited at a restore of etcd
+-- A stream: see Stream. The one with the ID 0 is that of Events, and has the term of the leader: see State.
+CREATE TABLE stream (
+	id         INTEGER PRIMARY KEY,
+	name       TEXT NOT NULL UNIQUE, -- empty for Events
+	version    TEXT NOT NULL DEFAULT '',
+	shape      TEXT NOT NULL DEFAULT '',
+	position   INTEGER NOT NULL DEFAULT 0,
+	time       INTEGER NOT NULL DEFAULT 0,
+	complete   INTEGER NOT NULL DEFAULT 0, -- of Events: their counts are known
+	delivered  TEXT NOT NULL DEFAULT '{}', -- JSON
+	omitted    TEXT NOT NULL DEFAULT '[]', -- JSON
+	-- Only of Events:
+	newest     INTEGER NOT NULL DEFAULT 0,
+	cluster    TEXT NOT NULL DEFAULT '',
+	epoch      TEXT NOT NULL DEFAULT '',
+	next_epoch TEXT NOT NULL DEFAULT '',
+	history    TEXT NOT NULL DEFAULT '',
+	since      INTEGER NOT NULL DEFAULT 0 -- since when Events are needed for what waited at a restore of etcd
 ) STRICT;
-INSERT INTO state VALUES (1, '', '', '', 0, 0, 0, 0, '{}', '', 0);
+INSERT INTO stream (id, name) VALUES (0, '');
 
 -- The last known count of an Event.
 CREATE TABLE event_count (
@@ -40,17 +45,6 @@ CREATE TABLE event_count (
 	count    INTEGER NOT NULL,
 	position INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
-
--- The state of a threshold.
-CREATE TABLE window (
-	id     TEXT PRIMARY KEY NOT NULL,
-	alarm  TEXT NOT NULL,
-	until  INTEGER NOT NULL,
-	state  BLOB NOT NULL,
-	tenant TEXT NOT NULL DEFAULT '',
-	bytes  INTEGER NOT NULL DEFAULT 0
-) STRICT, WITHOUT ROWID;
-CREATE INDEX window_by_end ON window (until);
 
 -- A message to send. AUTOINCREMENT never uses an id again: an attempt lists ids.
 CREATE TABLE entry (
@@ -78,11 +72,12 @@ CREATE INDEX entry_in_order ON entry (receiver, position) WHERE late = 0 AND gro
 CREATE INDEX entry_late ON entry (receiver, position, stream, key) WHERE late = 1;
 CREATE INDEX entry_aside ON entry (receiver, subject, id) WHERE aside = 1;
 
--- What an alarm says about an occurrence, once for all receivers.
+-- What an alarm says about an occurrence, once for all receivers; or a message. Rows that change often name it, because
+-- each write of a row copies it.
 CREATE TABLE content (
 	id   INTEGER PRIMARY KEY,
-	refs INTEGER NOT NULL, -- the number of rows of entry and held that use it
-	by   BLOB NOT NULL, -- the values that the group has in common
+	refs INTEGER NOT NULL, -- the number of rows that use it
+	by   BLOB NOT NULL, -- the values that the group has in common; empty for a message
 	data BLOB NOT NULL
 ) STRICT;
 
@@ -96,20 +91,15 @@ CREATE TABLE attempt (
 	count       INTEGER NOT NULL,
 	oldest      INTEGER NOT NULL,
 	first_tried INTEGER NOT NULL,
-	body        BLOB NOT NULL,
+	content     INTEGER NOT NULL, -- the body, which no other row uses
+	bytes       INTEGER NOT NULL,
+	error       TEXT NOT NULL DEFAULT '', -- the last failure, for Inspect
+	next        INTEGER NOT NULL DEFAULT 0, -- when the operator tries again
 	UNIQUE (receiver, lane)
 ) STRICT;
 CREATE TRIGGER attempt_deleted AFTER DELETE ON attempt BEGIN
-	DELETE FROM failure WHERE attempt = OLD.id;
+	DELETE FROM content WHERE id = OLD.content;
 END;
-
--- The last failure of an attempt, for Inspect. It is not a column of attempt, because each write
--- would copy the body.
-CREATE TABLE failure (
-	attempt INTEGER PRIMARY KEY,
-	error   TEXT NOT NULL,
-	next    INTEGER NOT NULL
-) STRICT;
 
 -- An entry of a digest that was sent or given up, under its former id.
 CREATE TABLE digested (
@@ -126,23 +116,25 @@ CREATE TABLE digested (
 CREATE INDEX digested_by_receiver ON digested (receiver, id);
 CREATE INDEX digested_by_age ON digested (ended_at);
 
--- An open group of a receiver: see group.
+-- An open group of a receiver: see group. The row without a receiver is what the threshold of the alarm has counted: see Window.
 CREATE TABLE open_group (
 	receiver     TEXT NOT NULL,
 	id           TEXT NOT NULL,
 	alarm        TEXT NOT NULL,
-	since        INTEGER NOT NULL,
+	since        INTEGER NOT NULL DEFAULT 0,
 	newest       INTEGER NOT NULL,
-	due          INTEGER NOT NULL,
-	total        INTEGER NOT NULL,
-	released     INTEGER NOT NULL,
-	resolved     INTEGER NOT NULL,
-	first        INTEGER NOT NULL,
-	reference    TEXT NOT NULL,
+	due          INTEGER NOT NULL DEFAULT 0,
+	total        INTEGER NOT NULL DEFAULT 0,
+	released     INTEGER NOT NULL DEFAULT 0,
+	resolved     INTEGER NOT NULL DEFAULT 0,
+	first        INTEGER NOT NULL DEFAULT 0,
+	reference    TEXT NOT NULL DEFAULT '',
 	tenant       TEXT NOT NULL DEFAULT '',
 	bytes        INTEGER NOT NULL DEFAULT 0,
 	ending       TEXT NOT NULL DEFAULT '', -- the key of the end that waits in held
-	repeated     INTEGER NOT NULL DEFAULT 0, -- the bytes of its row in that table; bytes includes them
+	last         INTEGER, -- the content of its last message, for receivers that must get it again; no other row uses it
+	repeated     INTEGER NOT NULL DEFAULT 0, -- the bytes that this message counts for; bytes includes them
+	sent         INTEGER NOT NULL DEFAULT 0, -- when this message was last sent
 	name         TEXT NOT NULL DEFAULT '', -- what users see of it
 	acknowledged INTEGER NOT NULL DEFAULT 0, -- the token of the acknowledgement in force
 	interval     INTEGER NOT NULL DEFAULT 0,
@@ -150,6 +142,7 @@ CREATE TABLE open_group (
 	over         INTEGER NOT NULL DEFAULT 0, -- when it is over if nothing happens
 	paced        INTEGER NOT NULL DEFAULT 0, -- when the last message was due that did not only resolve it
 	alarm_uid    TEXT NOT NULL DEFAULT '', -- groups end with their alarm
+	counted      BLOB, -- the state of the threshold
 	PRIMARY KEY (receiver, id)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX group_by_age ON open_group (newest);
@@ -157,20 +150,10 @@ CREATE INDEX group_by_id ON open_group (id);
 -- It has a part of the alarm. It contains the receiver too, and longer rows would each need a page.
 CREATE INDEX group_by_alarm ON open_group (substr(alarm, 1, 64));
 CREATE INDEX group_by_alarm_uid ON open_group (alarm_uid);
-CREATE TRIGGER open_group_deleted AFTER DELETE ON open_group WHEN OLD.repeated > 0 BEGIN
-	DELETE FROM repeated WHERE receiver = OLD.receiver AND group_id = OLD.id;
+CREATE INDEX group_by_sent ON open_group (receiver, sent) WHERE last IS NOT NULL;
+CREATE TRIGGER open_group_deleted AFTER DELETE ON open_group WHEN OLD.last IS NOT NULL BEGIN
+	DELETE FROM content WHERE id = OLD.last;
 END;
-
--- The last message of an open group, for receivers that must get it again.
-CREATE TABLE repeated (
-	id       INTEGER PRIMARY KEY,
-	receiver TEXT NOT NULL,
-	group_id TEXT NOT NULL,
-	sent     INTEGER NOT NULL, -- when it was last sent
-	data     BLOB NOT NULL,
-	UNIQUE (receiver, group_id)
-) STRICT;
-CREATE INDEX repeated_by_time ON repeated (receiver, sent, group_id);
 
 -- An occurrence of a group, or the end of a group that becomes quiet. It waits until the message
 -- of the group is due. It stays as long as that message exists: a replay must find it, and another
@@ -244,19 +227,6 @@ CREATE VIEW waiting (receiver, stream, key, position) AS
 	SELECT receiver, stream, key, position FROM entry WHERE late = 1
 	UNION ALL SELECT receiver, stream, key, position FROM held
 	UNION ALL SELECT each.key, '', each.value, position FROM parked, json_each(receivers) each WHERE each.value <> '';
-
--- A stream of changes: see Stream.
-CREATE TABLE stream (
-	id        INTEGER PRIMARY KEY,
-	name      TEXT NOT NULL UNIQUE,
-	version   TEXT NOT NULL,
-	shape     TEXT NOT NULL,
-	position  INTEGER NOT NULL,
-	time      INTEGER NOT NULL,
-	complete  INTEGER NOT NULL,
-	delivered TEXT NOT NULL, -- JSON
-	omitted   TEXT NOT NULL DEFAULT '[]' -- JSON
-) STRICT;
 
 -- A text that many baselines have in common.
 CREATE TABLE shape (

@@ -41,7 +41,7 @@ func (s *Store) Claim(ctx context.Context, epoch string) error {
 }
 
 // Confirm makes the claimed epoch the current one, if there is a claim. From now on, the
-// counts are visible: see [Store.StatusCounts].
+// counts are visible: see [Statuses.Counts].
 func (s *Store) Confirm(ctx context.Context) error {
 	return s.changeState(ctx, "confirm the epoch", func(s *State) {
 		if s.NextEpoch != "" {
@@ -54,7 +54,10 @@ func (s *Store) Confirm(ctx context.Context) error {
 // position and no epoch.
 func (s *Store) Reset(ctx context.Context, clusterUID string, position uint64) error {
 	return s.write(ctx, "reset", func(ctx context.Context, tx *tx) error {
-		if err := tx.empty(ctx, "attempt", "entry", "held", "parked", "event_count", "window", "open_group", "digested", "status_count", "stream", "baseline", "shape", "lasting"); err != nil {
+		if err := tx.empty(ctx, "attempt", "entry", "held", "parked", "event_count", "open_group", "digested", "status_count"); err != nil {
+			return err
+		}
+		if err := tx.forgetStreams(ctx); err != nil {
 			return err
 		}
 		tx.space.ClearAll()
@@ -72,7 +75,7 @@ func (tx *tx) empty(ctx context.Context, tables ...string) error {
 	return nil
 }
 
-func (s *Store) changeState(ctx context.Context, what string, change func(*State), after ...func(*memory)) error {
+func (s *core) changeState(ctx context.Context, what string, change func(*State), after ...func(*memory)) error {
 	return s.write(ctx, what, func(ctx context.Context, tx *tx) error {
 		state, err := tx.state(ctx)
 		if err != nil {
@@ -84,7 +87,7 @@ func (s *Store) changeState(ctx context.Context, what string, change func(*State
 	})
 }
 
-const selectState = `SELECT cluster, epoch, next_epoch, position, time, newest, counts_known, delivered, history, since FROM state`
+const selectState = `SELECT cluster, epoch, next_epoch, position, time, newest, complete, delivered, history, since FROM stream WHERE id = 0`
 
 func (tx *tx) state(ctx context.Context) (State, error) {
 	return scanState(tx.row(ctx, selectState))
@@ -101,7 +104,7 @@ func (tx *tx) setState(ctx context.Context, state State) error {
 	if err != nil {
 		return err
 	}
-	_, err = tx.exec(ctx, `UPDATE state SET cluster = ?, epoch = ?, next_epoch = ?, position = ?, time = ?, newest = ?, counts_known = ?, delivered = ?, history = ?, since = ?`,
+	_, err = tx.exec(ctx, `UPDATE stream SET cluster = ?, epoch = ?, next_epoch = ?, position = ?, time = ?, newest = ?, complete = ?, delivered = ?, history = ?, since = ? WHERE id = 0`,
 		state.ClusterUID, state.Epoch, state.NextEpoch, state.Position, micros(state.Time), micros(state.Newest), state.CountsKnown, string(delivered), state.History, micros(state.Since))
 	tx.after(func(m *memory) { m.state = state })
 	return err

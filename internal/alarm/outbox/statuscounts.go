@@ -43,25 +43,25 @@ func (c StatusCounts) bounded() StatusCounts {
 // countedSubject is a row of status_count.
 type countedSubject struct {
 	StatusCounts
-	// uid is the UID of the object; empty before AdoptCounts.
+	// uid is the UID of the object; empty before Adopt.
 	uid string
 }
 
-// StatusCounts returns the counts of a subject, from memory. ok is false if there are none:
+// Counts returns the counts of a subject, from memory. ok is false if there are none:
 // the numbers in its status are then right. It is also false before Confirm, because an
-// outbox without the last term has old counts. adopted is false if AdoptCounts must be
+// outbox without the last term has old counts. adopted is false if Adopt must be
 // called first.
-func (s *Store) StatusCounts(subject, uid string) (counts StatusCounts, adopted, ok bool) {
+func (s Statuses) Counts(subject, uid string) (counts StatusCounts, adopted, ok bool) {
 	s.memory.mu.RLock()
 	defer s.memory.mu.RUnlock()
 	row, ok := s.memory.counted[subject]
 	return row.StatusCounts, row.uid == uid, ok && s.memory.confirmed
 }
 
-// AdoptCounts adds the counts in the status of an object to those that this outbox has
+// Adopt adds the counts in the status of an object to those that this outbox has
 // counted since it took over. It does nothing if it did so before. Counts of another object
 // with the same name are removed.
-func (s *Store) AdoptCounts(ctx context.Context, subject, uid string, base StatusCounts) error {
+func (s Statuses) Adopt(ctx context.Context, subject, uid string, base StatusCounts) error {
 	return s.write(ctx, "adopt counts", func(ctx context.Context, tx *tx) error {
 		row, found, err := tx.countedSubject(ctx, subject)
 		if !found || row.uid == uid || err != nil {
@@ -80,8 +80,8 @@ func (s *Store) AdoptCounts(ctx context.Context, subject, uid string, base Statu
 	})
 }
 
-// ForgetCounts removes the counts of a subject that was deleted.
-func (s *Store) ForgetCounts(ctx context.Context, subject string) error {
+// Forget removes the counts of a subject that was deleted.
+func (s Statuses) Forget(ctx context.Context, subject string) error {
 	s.memory.mu.RLock()
 	_, ok := s.memory.counted[subject]
 	s.memory.mu.RUnlock()
@@ -97,7 +97,7 @@ func (s *Store) ForgetCounts(ctx context.Context, subject string) error {
 
 // TakeCounted returns the subjects whose counts changed since the last call. The first call
 // after Confirm returns all, because a killed process can have written an older status.
-func (s *Store) TakeCounted() []string {
+func (s Statuses) TakeCounted() []string {
 	s.memory.mu.Lock()
 	defer s.memory.mu.Unlock()
 	if !s.memory.confirmed {

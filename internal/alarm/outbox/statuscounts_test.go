@@ -14,8 +14,8 @@ const shopWeb = "Alarm/shop/web"
 // statusOf returns the counts of a subject that was adopted as "uid".
 func statusOf(t *testing.T, s *Store, subject string) StatusCounts {
 	t.Helper()
-	must(t, s.AdoptCounts(context.Background(), subject, "uid", StatusCounts{}))
-	counts, adopted, ok := s.StatusCounts(subject, "uid")
+	must(t, s.Statuses.Adopt(context.Background(), subject, "uid", StatusCounts{}))
+	counts, adopted, ok := s.Statuses.Counts(subject, "uid")
 	if !adopted || !ok {
 		t.Fatalf("%s: adopted %t, counted %t", subject, adopted, ok)
 	}
@@ -59,7 +59,7 @@ func TestWhatEndsIsCountedInTheSameTransaction(t *testing.T) {
 	if diff := cmp.Diff(want, statusOf(t, s, "r")); diff != "" {
 		t.Error(diff)
 	}
-	if _, _, ok := s.StatusCounts("deleted", "uid"); ok {
+	if _, _, ok := s.Statuses.Counts("deleted", "uid"); ok {
 		t.Error("a deleted receiver is counted, so that its successor would have its counts")
 	}
 }
@@ -71,7 +71,7 @@ func TestABatchThatFailsCountsNothing(t *testing.T) {
 	if err := s.Commit(ctx, Change{Events: &EventStep{Position: 1}, Status: map[string]StatusCounts{shopWeb: {Matched: 1}}}); err == nil {
 		t.Fatal("a batch before the position was committed")
 	}
-	if _, _, ok := s.StatusCounts(shopWeb, ""); ok {
+	if _, _, ok := s.Statuses.Counts(shopWeb, ""); ok {
 		t.Error("it was counted")
 	}
 }
@@ -80,25 +80,25 @@ func TestCountsAreAdoptedOnce(t *testing.T) {
 	ctx, dir := context.Background(), t.TempDir()
 	s := open(t, dir)
 	must(t, s.Confirm(ctx))
-	must(t, s.AdoptCounts(ctx, shopWeb, "uid", StatusCounts{Matched: 100})) // nothing was counted
+	must(t, s.Statuses.Adopt(ctx, shopWeb, "uid", StatusCounts{Matched: 100})) // nothing was counted
 	must(t, s.Commit(ctx, Change{Events: &EventStep{Position: 1}, Status: map[string]StatusCounts{shopWeb: {Matched: 1}}}))
 	for range 2 {
-		must(t, s.AdoptCounts(ctx, shopWeb, "uid", StatusCounts{Matched: 100}))
+		must(t, s.Statuses.Adopt(ctx, shopWeb, "uid", StatusCounts{Matched: 100}))
 		must(t, s.Close())
 		s = open(t, dir)
 		must(t, s.Confirm(ctx))
 	}
-	if got, adopted, _ := s.StatusCounts(shopWeb, "uid"); got.Matched != 101 || !adopted {
+	if got, adopted, _ := s.Statuses.Counts(shopWeb, "uid"); got.Matched != 101 || !adopted {
 		t.Errorf("matched %d, want 101; adopted %t", got.Matched, adopted)
 	}
-	if got := s.TakeCounted(); len(got) != 1 || got[0] != shopWeb {
+	if got := s.Statuses.TakeCounted(); len(got) != 1 || got[0] != shopWeb {
 		t.Errorf("after a start, %v changed: want all, because the process can have been killed before it wrote a status", got)
 	}
-	if got := s.TakeCounted(); len(got) != 0 {
+	if got := s.Statuses.TakeCounted(); len(got) != 0 {
 		t.Errorf("taken twice: %v", got)
 	}
 	must(t, s.Reset(ctx, "another", 0))
-	if _, _, ok := s.StatusCounts(shopWeb, "uid"); ok {
+	if _, _, ok := s.Statuses.Counts(shopWeb, "uid"); ok {
 		t.Error("there are counts after a reset")
 	}
 }

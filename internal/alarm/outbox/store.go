@@ -37,6 +37,32 @@ import (
 // that drop entries survive the end of the process only, until the next write of the
 // first kind. Concurrent writes share a transaction.
 type Store struct {
+	*core
+	// Groups are the open groups, Statuses the numbers in statuses, Streams the streams of changes, States the states of
+	// objects that hold, and Parking what waits until its object can be read.
+	Groups   Groups
+	Statuses Statuses
+	Streams  Streams
+	States   States
+	Parking  Parking
+}
+
+// The parts of a [Store]. Each has the methods for its rows. Commit changes the rows of all of them.
+type (
+	// Groups has the open groups of receivers.
+	Groups struct{ *core }
+	// Statuses has the numbers in the status of alarms and receivers.
+	Statuses struct{ *core }
+	// Streams has the streams of changes, with the baselines of their objects.
+	Streams struct{ *core }
+	// States has the states of objects that hold, of spec.states.
+	States struct{ *core }
+	// Parking has the occurrences that wait until their object can be read.
+	Parking struct{ *core }
+)
+
+// core is what a Store and its parts have in common.
+type core struct {
 	shared
 	file    *file.File
 	readers *sql.DB // of the file
@@ -72,7 +98,8 @@ func WithComposer(c Composer) Option {
 
 // Open opens the outbox in dir: see [file.Open]. It is empty if its file is damaged.
 func Open(ctx context.Context, dir string, opts ...Option) (*Store, error) {
-	s := &Store{clock: clock.RealClock{}, deciding: semaphore.NewWeighted(1)}
+	c := &core{clock: clock.RealClock{}, deciding: semaphore.NewWeighted(1)}
+	s := &Store{core: c, Groups: Groups{c}, Statuses: Statuses{c}, Streams: Streams{c}, States: States{c}, Parking: Parking{c}}
 	s.memory.groupSent = make(chan struct{}, 1)
 	s.compose = noComposer
 	for _, opt := range opts {
@@ -88,7 +115,7 @@ func Open(ctx context.Context, dir string, opts ...Option) (*Store, error) {
 }
 
 // load reads what is kept in memory. It is called again if a damaged file is replaced.
-func (s *Store) load(ctx context.Context, db *sql.DB) error {
+func (s *core) load(ctx context.Context, db *sql.DB) error {
 	s.memory.space = ledger.New(s.maxBytes)
 	return s.memory.load(ctx, db)
 }
@@ -112,35 +139,35 @@ type change func(ctx context.Context, tx *tx) error
 
 // write runs a change in a transaction, which is durable when write returns. On a full disk,
 // it uses the reserve.
-func (s *Store) write(ctx context.Context, what string, change change) error {
+func (s *core) write(ctx context.Context, what string, change change) error {
 	return s.do(ctx, what, file.Reserved, change)
 }
 
 // makeSpace is write for changes that only make space for a Commit. They do not use the
 // reserve, because a Commit cannot use what that frees.
-func (s *Store) makeSpace(ctx context.Context, what string, change change) error {
+func (s *core) makeSpace(ctx context.Context, what string, change change) error {
 	return s.do(ctx, what, 0, change)
 }
 
 // writeBounded is write for changes that must not use the reserved space. They fail with
 // file.ErrFull instead.
-func (s *Store) writeBounded(ctx context.Context, what string, change change) error {
+func (s *core) writeBounded(ctx context.Context, what string, change change) error {
 	return s.do(ctx, what, file.Bounded, change)
 }
 
 // writeLazily runs a change in a transaction that does not wait for the disk. It becomes
 // durable with the next transaction that does. On a full disk, it uses the reserve.
-func (s *Store) writeLazily(ctx context.Context, what string, change change) error {
+func (s *core) writeLazily(ctx context.Context, what string, change change) error {
 	return s.do(ctx, what, file.Lazy|file.Reserved, change)
 }
 
-func (s *Store) do(ctx context.Context, what string, mode file.Mode, change change) error {
+func (s *core) do(ctx context.Context, what string, mode file.Mode, change change) error {
 	return s.file.Write(ctx, what, mode, func(ctx context.Context, of *file.Tx) error { return change(ctx, s.tx(of)) })
 }
 
 // read adds context to the error of a read. If the store is closed, the error is
 // file.ErrClosed.
-func (s *Store) read(what string, err error) error { return s.file.Read(what, err) }
+func (s *core) read(what string, err error) error { return s.file.Read(what, err) }
 
 // shared is what a Store shares with its transactions. Only one of them runs at a time.
 type shared struct {

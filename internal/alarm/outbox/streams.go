@@ -85,10 +85,10 @@ func (tx *tx) putObjects(ctx context.Context, step *ObjectStep) error {
 	return tx.putBaselines(ctx, id, step)
 }
 
-const selectStreams = `SELECT name, version, shape, position, time, complete, delivered, omitted FROM stream`
+const selectStreams = `SELECT name, version, shape, position, time, complete, delivered, omitted FROM stream WHERE id > 0`
 
-// Streams returns all streams by name.
-func (s *Store) Streams(ctx context.Context) (map[string]Stream, error) {
+// All returns all streams by name.
+func (s Streams) All(ctx context.Context) (map[string]Stream, error) {
 	streams := map[string]Stream{}
 	rows, err := s.readers.QueryContext(ctx, selectStreams)
 	return streams, s.read("read the streams", each(rows, err, func(rows *sql.Rows) error {
@@ -113,13 +113,22 @@ func (tx *tx) putStream(ctx context.Context, r Stream) (id int64, err error) {
 	return id, err
 }
 
-// DropStream removes a stream that no alarm needs, with its baselines. Messages of its changes
+// Drop removes a stream that no alarm needs, with its baselines. Messages of its changes
 // stay. It removes the baselines in chunks. After a crash in between, the stream begins from now.
-func (s *Store) DropStream(ctx context.Context, name string) error {
+func (s Streams) Drop(ctx context.Context, name string) error {
 	_, err := s.steps(ctx, "drop a stream", func(ctx context.Context, tx *tx) (Counts, bool, error) {
 		done, err := tx.dropStream(ctx, name)
 		return nil, done, err
 	})
+	return err
+}
+
+// forgetStreams removes all streams but that of Events.
+func (tx *tx) forgetStreams(ctx context.Context) error {
+	if err := tx.empty(ctx, "baseline", "shape", "lasting"); err != nil {
+		return err
+	}
+	_, err := tx.exec(ctx, `DELETE FROM stream WHERE id > 0`)
 	return err
 }
 

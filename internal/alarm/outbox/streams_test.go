@@ -38,7 +38,7 @@ func changes(receiver string, from, n int) []Entry {
 
 func streamOf(t *testing.T, s *Store, name string) Stream {
 	t.Helper()
-	streams, err := s.Streams(t.Context())
+	streams, err := s.Streams.All(t.Context())
 	must(t, err)
 	return streams[name]
 }
@@ -47,12 +47,12 @@ func baselinesOf(t *testing.T, s *Store, name string) map[string]Baseline {
 	t.Helper()
 	found := map[string]Baseline{}
 	var uids []string
-	for b, err := range s.Baselines(t.Context(), name) {
+	for b, err := range s.Streams.Baselines(t.Context(), name) {
 		must(t, err)
 		found[b.UID] = b
 		uids = append(uids, b.UID)
 	}
-	all, err := s.BaselineData(t.Context(), name, append(uids, "unknown"))
+	all, err := s.Streams.BaselineData(t.Context(), name, append(uids, "unknown"))
 	must(t, err)
 	for uid, b := range all {
 		if found[uid].Digest != b.Digest || found[uid].Shape != b.Shape {
@@ -145,9 +145,9 @@ func TestADroppedStreamLeavesItsMessages(t *testing.T) {
 	}
 	must(t, s.Commit(t.Context(), Change{Objects: &ObjectStep{Stream: Stream{Name: "pods", Position: 5, Complete: true}, Put: put}, Entries: changes("r", 1, 1)}))
 	must(t, s.Commit(t.Context(), Change{Objects: &ObjectStep{Stream: Stream{Name: "nodes", Position: 5}, Put: put[:1]}}))
-	must(t, s.DropStream(t.Context(), "pods"))
-	must(t, s.DropStream(t.Context(), "pods"))
-	streams, err := s.Streams(t.Context())
+	must(t, s.Streams.Drop(t.Context(), "pods"))
+	must(t, s.Streams.Drop(t.Context(), "pods"))
+	streams, err := s.Streams.All(t.Context())
 	must(t, err)
 	if _, ok := streams["pods"]; ok || len(streams) != 1 || len(baselinesOf(t, s, "pods")) > 0 || len(baselinesOf(t, s, "nodes")) != 1 {
 		t.Errorf("got %v, and %d baselines", streams, len(baselinesOf(t, s, "pods")))
@@ -199,7 +199,7 @@ func TestAReplayOfStreamsDropsWhatWasDelivered(t *testing.T) {
 	if got := s.Backlog("r").Entries; got != 4 {
 		t.Errorf("%d entries remain, want the Event and three changes", got)
 	}
-	streams, err := s.Streams(t.Context())
+	streams, err := s.Streams.All(t.Context())
 	must(t, err)
 	if diff := cmp.Diff(map[string]Stream{"pods": want}, streams); diff != "" {
 		t.Error(diff)
@@ -367,7 +367,7 @@ func TestBaselinesOfANamespaceLeaveSpaceForOthers(t *testing.T) {
 	if diff := cmp.Diff(map[string]bool{"tenant": true}, incomplete); diff != "" {
 		t.Errorf("namespaces of objects without data: %s", diff)
 	}
-	got, err := s.BaselineData(t.Context(), "pods", []string{known})
+	got, err := s.Streams.BaselineData(t.Context(), "pods", []string{known})
 	must(t, err)
 	if got[known].Digest != large.Digest || len(got[known].Data) > 0 {
 		t.Errorf("got %v, want the digest alone", got[known].Digest)
@@ -495,7 +495,7 @@ func TestAStreamBeginsFromNowAfterAKillWhileItIsDropped(t *testing.T) {
 	if got := streamOf(t, killed, "pods"); got.Complete || got.Position != 0 || len(baselinesOf(t, killed, "pods")) != 1 {
 		t.Errorf("got %+v, with %d baselines", got, len(baselinesOf(t, killed, "pods")))
 	}
-	must(t, killed.DropStream(t.Context(), "pods"))
+	must(t, killed.Streams.Drop(t.Context(), "pods"))
 	if all := killed.memory.space.Sum(ledger.Objects); all != 0 {
 		t.Errorf("%d bytes are counted", all)
 	}

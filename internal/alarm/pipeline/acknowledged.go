@@ -51,7 +51,7 @@ func (p *Pipeline) acknowledgeOnce(ctx context.Context) (wait time.Duration) {
 func (p *Pipeline) acknowledge(ctx context.Context, a *match.Alarm) error {
 	var notices []outbox.Entry
 	for id, ack := range a.Acknowledgements() {
-		open, err := p.Outbox.Unacknowledged(ctx, id, acknowledgement(ack))
+		open, err := p.Outbox.Groups.Unacknowledged(ctx, id, acknowledgement(ack))
 		if err != nil {
 			return err
 		}

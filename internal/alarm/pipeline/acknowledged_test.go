@@ -54,7 +54,7 @@ func (a *acknowledging) configure() {
 // list writes the open groups into the status, and returns them.
 func (a *acknowledging) list() []v1alpha1.AlarmOpenGroup {
 	a.t.Helper()
-	groups, _, err := a.p.Outbox.ListGroups(a.t.Context(), "ClusterAlarm//nodes", 10)
+	groups, _, err := a.p.Outbox.Groups.List(a.t.Context(), "ClusterAlarm//nodes", 10)
 	must(a.t, err)
 	a.open = nil
 	for _, g := range groups {

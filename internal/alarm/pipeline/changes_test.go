@@ -140,7 +140,7 @@ func TestChangesAreCommittedWithTheirBaselines(t *testing.T) {
 	if got := strings.Join(notes(t, store), ", "); got != "replicas: 3 -> 5, replicas: 5 -> 1" {
 		t.Errorf("messages %q", got)
 	}
-	streams, err := store.Streams(t.Context())
+	streams, err := store.Streams.All(t.Context())
 	must(t, err)
 	if r := streams[deployments]; r.Position != 102 || !r.Complete {
 		t.Errorf("stream %+v", r)
@@ -207,7 +207,7 @@ func TestANewLeaderSendsTheChangesThatWaited(t *testing.T) {
 	})
 	second := openOutbox(t)
 	replicaOfChanges(t, s, second, func(ctx context.Context, handle objects.Handler) {
-		streams, err := second.Streams(ctx)
+		streams, err := second.Streams.All(ctx)
 		must(t, err)
 		begin := streams[deployments]
 		if begin.Position != 100 || begin.Complete || begin.Delivered.Position != 101 {
@@ -230,12 +230,12 @@ func TestAFormerLeaderForgetsItsBaselines(t *testing.T) {
 	replicaOfChanges(t, s, first, func(ctx context.Context, handle objects.Handler) { must(t, handle(ctx, scaled(100, 3, 5))) })
 	replicaOfChanges(t, s, second, func(ctx context.Context, handle objects.Handler) { must(t, handle(ctx, scaled(200, 5, 6))) })
 	replicaOfChanges(t, s, first, func(ctx context.Context, _ objects.Handler) {
-		streams, err := first.Streams(ctx)
+		streams, err := first.Streams.All(ctx)
 		must(t, err)
 		if r := streams[deployments]; r.Complete {
 			t.Errorf("the old baselines are used: %+v", r)
 		}
-		data, err := first.BaselineData(ctx, deployments, []string{"u"})
+		data, err := first.Streams.BaselineData(ctx, deployments, []string{"u"})
 		must(t, err)
 		if len(data) > 0 {
 			t.Errorf("an old baseline is kept: %+v", data)

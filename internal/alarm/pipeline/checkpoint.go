@@ -94,11 +94,11 @@ func (p *Pipeline) nextCheckpoint(ctx context.Context) (checkpoint.Checkpoint, e
 	if c.Position == alarm.ResetPosition && len(c.PositionHistory) > 0 {
 		c.Time = c.PositionHistory[0].Time
 	}
-	streams, err := p.Outbox.Streams(ctx)
+	streams, err := p.Outbox.Streams.All(ctx)
 	if err != nil {
 		return c, err
 	}
-	states, err := p.Outbox.OpenLasting(ctx, maxCheckpointStates)
+	states, err := p.Outbox.States.Open(ctx, maxCheckpointStates)
 	if err != nil {
 		return c, err
 	}

@@ -162,7 +162,7 @@ func TestCountSinceAndTotalMeanTheSameEverywhere(t *testing.T) {
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Error(diff)
 			}
-			open, _, err := store.ListGroups(t.Context(), id.String(), 10)
+			open, _, err := store.Groups.List(t.Context(), id.String(), 10)
 			must(t, err)
 			var inStatus int64
 			for _, g := range open {

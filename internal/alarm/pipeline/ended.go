@@ -25,7 +25,7 @@ func (p *Pipeline) endGroups(ctx context.Context) error {
 	if !p.Outbox.Confirmed() {
 		return nil
 	}
-	uids, err := p.Outbox.AlarmsOfGroups(ctx)
+	uids, err := p.Outbox.Groups.Alarms(ctx)
 	if err != nil {
 		return err
 	}
@@ -43,7 +43,7 @@ func (p *Pipeline) endGroups(ctx context.Context) error {
 func (p *Pipeline) endGroupsOf(ctx context.Context, alarmUID string) error {
 	cluster := p.Enricher.Context(ctx, &alarm.Event{}).Cluster.Name
 	for range maxGroupsOfNamespace / endedAtOnce {
-		groups, err := p.Outbox.UnresolvedGroups(ctx, alarmUID, endedAtOnce)
+		groups, err := p.Outbox.Groups.Unresolved(ctx, alarmUID, endedAtOnce)
 		if len(groups) == 0 || err != nil {
 			return err
 		}

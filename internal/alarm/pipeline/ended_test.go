@@ -102,7 +102,7 @@ func TestADeletedAlarmResolvesWhatItReported(t *testing.T) {
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Error(diff)
 			}
-			if open, _, err := store.ListGroups(t.Context(), id.String(), 10); err != nil || len(open) != tc.open {
+			if open, _, err := store.Groups.List(t.Context(), id.String(), 10); err != nil || len(open) != tc.open {
 				t.Errorf("open groups %+v: %v", open, err)
 			}
 		})

@@ -85,7 +85,7 @@ func (g *groupLimiter) canOpen(ctx context.Context, e *evaluation) (bool, error)
 	if open, cached := g.open[key]; cached {
 		return open, nil
 	}
-	stored, err := g.outbox.OpenGroup(ctx, id)
+	stored, err := g.outbox.Groups.Get(ctx, id)
 	if err != nil {
 		return false, err
 	}
@@ -108,7 +108,7 @@ func (g *groupLimiter) isOpen(ctx context.Context, e *evaluation) (bool, error) 
 	if g.open[[3]string{e.tenant, id, e.chosen()}] || e.route != nil && len(g.holders[id]) > 0 {
 		return true, nil
 	}
-	stored, err := g.outbox.OpenGroup(ctx, id)
+	stored, err := g.outbox.Groups.Get(ctx, id)
 	return stored.Unresolved, err
 }
 
@@ -149,14 +149,14 @@ func (g *groupLimiter) tryOpen(e *evaluation) bool {
 		rows++ // the window
 	}
 	ofEvents := e.tenant + " " + alarmKey
-	counted := g.outbox.Groups(alarmKey) + g.opened[alarmKey]
-	if counted >= maxGroupsOfAlarm*rows && g.outbox.GroupsIn(e.tenant, alarmKey)+g.opened[ofEvents] < halfOfGroups*rows {
+	counted := g.outbox.Groups.Count(alarmKey) + g.opened[alarmKey]
+	if counted >= maxGroupsOfAlarm*rows && g.outbox.Groups.CountIn(e.tenant, alarmKey)+g.opened[ofEvents] < halfOfGroups*rows {
 		counted -= g.excessOf(alarmKey, halfOfGroups*rows)
 	}
 	if counted >= maxGroupsOfAlarm*rows {
 		return false
 	}
-	if a.ID.Kind == alarm.KindAlarm && g.outbox.Groups(namespace)+g.opened[namespace] >= maxGroupsOfNamespace {
+	if a.ID.Kind == alarm.KindAlarm && g.outbox.Groups.Count(namespace)+g.opened[namespace] >= maxGroupsOfNamespace {
 		return false
 	}
 	g.opened[alarmKey] += rows
@@ -170,7 +170,7 @@ func (g *groupLimiter) tryOpen(e *evaluation) bool {
 func (g *groupLimiter) excessOf(alarmKey string, number int64) int64 {
 	excess, known := g.excess[alarmKey]
 	if !known {
-		excess = g.outbox.GroupsBeyond(alarmKey, number)
+		excess = g.outbox.Groups.CountBeyond(alarmKey, number)
 		g.excess[alarmKey] = excess
 	}
 	return excess
@@ -195,7 +195,7 @@ func (p *Pipeline) releaseGroups(ctx context.Context) error {
 // releaseDue puts the due messages into the outbox. It returns the time until the next
 // one is due, or 0 if there is none.
 func (p *Pipeline) releaseDue(ctx context.Context) (wait time.Duration, err error) {
-	if n := p.Outbox.TakeSilenced(); n > 0 {
+	if n := p.Outbox.Groups.TakeSilenced(); n > 0 {
 		p.Reporter.Suppressed(SuppressedByAcknowledgement, n)
 	}
 	released, err := p.Outbox.Release(ctx)
@@ -226,7 +226,7 @@ func (p *Pipeline) awaitDue(ctx context.Context, wait time.Duration) {
 	case <-ctx.Done():
 	case <-due:
 	case <-p.groupAdded:
-	case <-p.Outbox.GroupSent():
+	case <-p.Outbox.Groups.Sent():
 	}
 }
 

@@ -130,12 +130,12 @@ func TestAnEventAboutAnotherNamespaceJoinsAndResolvesNoGroupOfIt(t *testing.T) {
 				forged.Position, forged.Event.UID, forged.Event.Reason, forged.ObservedAt = uint64(2+i), fmt.Sprint("forged-", i), reason, r.Clock.Now()
 				r.handleAll(t, []alarm.Occurrence{forged})
 			}
-			open, err := r.Outbox.OpenGroup(t.Context(), r.groupOf(&occ))
+			open, err := r.Outbox.Groups.Get(t.Context(), r.groupOf(&occ))
 			must(t, err)
 			if !open.Unresolved {
 				t.Error("the group is resolved")
 			}
-			groups, _, err := r.Outbox.ListGroups(t.Context(), "ClusterAlarm//routed", 10)
+			groups, _, err := r.Outbox.Groups.List(t.Context(), "ClusterAlarm//routed", 10)
 			must(t, err)
 			for _, g := range groups {
 				if g.ID == r.groupOf(&occ) && g.Total != 1 {
@@ -164,7 +164,7 @@ func TestEventsOfANamespaceLeaveGroupsOfAClusterAlarmToOthers(t *testing.T) {
 	victim := happened("shop/web")[0]
 	victim.Position, victim.Event.UID, victim.ObservedAt = uint64(len(flood)+1), "victim", r.Clock.Now()
 	r.handleAll(t, []alarm.Occurrence{victim})
-	open, err := r.Outbox.OpenGroup(t.Context(), r.groupOf(&victim))
+	open, err := r.Outbox.Groups.Get(t.Context(), r.groupOf(&victim))
 	must(t, err)
 	if len(open.Receivers) == 0 {
 		t.Error("the Event of another namespace has no group of its own")

@@ -160,7 +160,7 @@ func readObjects(b *testing.B, address, dir string) {
 	}
 	printMemory(b, func() (live int) {
 		for _, stream := range []string{podStream, deploymentStream} {
-			for _, err := range r.store.Baselines(b.Context(), stream) {
+			for _, err := range r.store.Streams.Baselines(b.Context(), stream) {
 				must(b, err)
 				live++
 			}
@@ -190,7 +190,7 @@ func startObjects(b *testing.B, cfg *rest.Config, dir string, alarms *Alarms) *o
 	b.Helper()
 	store, err := outbox.Open(b.Context(), dir)
 	must(b, err)
-	changes, err := objects.New(cfg, store, clock.RealClock{}, logr.Discard())
+	changes, err := objects.New(cfg, store.Streams, clock.RealClock{}, logr.Discard())
 	must(b, err)
 	p := New(Config{
 		Changes: changes, Observe: func(context.Context, []alarm.Occurrence) {}, Outbox: store, Checkpoint: &memoryCheckpoint{}, Alarms: alarms,
@@ -208,7 +208,7 @@ func startObjects(b *testing.B, cfg *rest.Config, dir string, alarms *Alarms) *o
 func (r *objectsRun) await(b *testing.B, stream string, position uint64) {
 	b.Helper()
 	for begun := time.Now(); ; time.Sleep(5 * time.Millisecond) {
-		streams, err := r.store.Streams(b.Context())
+		streams, err := r.store.Streams.All(b.Context())
 		must(b, err)
 		if s := streams[stream]; s.Complete && s.Position >= position {
 			return

@@ -94,7 +94,7 @@ func (p *parking) mustWait(ctx context.Context, occ *alarm.Occurrence, e *evalua
 	case p.waits[[2]string{e.alarm.UID, object}]:
 		return true, nil
 	default:
-		return p.store.HasParked(ctx, e.alarm.UID, object)
+		return p.store.Parking.Has(ctx, e.alarm.UID, object)
 	}
 }
 
@@ -167,7 +167,7 @@ func (p *Pipeline) retryNamespaces(ctx context.Context, cursors map[string]strin
 	next = map[string]string{}
 	var group errgroup.Group
 	group.SetLimit(parkedConcurrency)
-	for _, namespace := range slices.Sorted(slices.Values(p.Outbox.ParkedNamespaces())) {
+	for _, namespace := range slices.Sorted(slices.Values(p.Outbox.Parking.Namespaces())) {
 		group.Go(func() error {
 			cursor, err := p.retryNamespace(ctx, namespace, cursors[namespace])
 			mu.Lock()
@@ -184,7 +184,7 @@ func (p *Pipeline) retryNamespaces(ctx context.Context, cursors map[string]strin
 // retryNamespace tries the objects after the cursor. It returns the next cursor.
 func (p *Pipeline) retryNamespace(ctx context.Context, namespace, cursor string) (string, error) {
 	for unread := 0; unread < unreadPerInterval && ctx.Err() == nil; {
-		object, err := p.Outbox.NextParked(ctx, namespace, cursor)
+		object, err := p.Outbox.Parking.Next(ctx, namespace, cursor)
 		if object == "" || err != nil {
 			return "", err
 		}
@@ -204,7 +204,7 @@ func (p *Pipeline) retryNamespace(ctx context.Context, namespace, cursor string)
 // retryObject evaluates the oldest occurrences that wait for an object. waits reports whether
 // some of them still wait.
 func (p *Pipeline) retryObject(ctx context.Context, namespace, object string) (waits bool, err error) {
-	rows, err := p.Outbox.Parked(ctx, namespace, object, parkedAtOnce)
+	rows, err := p.Outbox.Parking.Of(ctx, namespace, object, parkedAtOnce)
 	if err != nil {
 		return false, err
 	}

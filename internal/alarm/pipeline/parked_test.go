@@ -109,8 +109,8 @@ func (p *Pipeline) handleAll(t *testing.T, occurrences []alarm.Occurrence) {
 func (p *Pipeline) countsOf(t *testing.T, subject string) outbox.StatusCounts {
 	t.Helper()
 	must(t, p.Outbox.Confirm(t.Context()))
-	must(t, p.Outbox.AdoptCounts(t.Context(), subject, "uid", outbox.StatusCounts{}))
-	counts, _, _ := p.Outbox.StatusCounts(subject, "uid")
+	must(t, p.Outbox.Statuses.Adopt(t.Context(), subject, "uid", outbox.StatusCounts{}))
+	counts, _, _ := p.Outbox.Statuses.Counts(subject, "uid")
 	return counts
 }
 

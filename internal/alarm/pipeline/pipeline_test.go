@@ -53,7 +53,7 @@ func TestDamagedOutboxEndsTheRun(t *testing.T) {
 			_ = handle(t.Context(), source.Batch{Position: 2, Counts: manyCounts()})
 		},
 		"reads of baselines": func(t *testing.T, s *outbox.Store, _ source.Handler) {
-			for _, err := range s.Baselines(t.Context(), deployments) {
+			for _, err := range s.Streams.Baselines(t.Context(), deployments) {
 				if err != nil {
 					return
 				}

@@ -249,7 +249,7 @@ func TestRepeatedAlertsAreNotCounted(t *testing.T) {
 		t.Errorf("%d requests in half an hour", got)
 	}
 	for _, subject := range []string{"ClusterAlarm//nodes", "ops"} {
-		counts, _, ok := a.p.Outbox.StatusCounts(subject, "")
+		counts, _, ok := a.p.Outbox.Statuses.Counts(subject, "")
 		if !ok || counts.Matched != 1 || counts.Delivered != 1 || counts.SuppressedByThreshold+counts.SuppressedByMute+counts.Dropped != 0 {
 			t.Errorf("%s: %+v, %t", subject, counts, ok)
 		}

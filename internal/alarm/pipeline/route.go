@@ -77,7 +77,7 @@ func (s *suppressor) addHolders(ctx context.Context, occ *alarm.Occurrence, e *e
 		return nil
 	}
 	id := alarm.GroupKey(e.alarm.UID, e.by...)
-	stored, err := s.outbox.OpenGroup(ctx, id)
+	stored, err := s.outbox.Groups.Get(ctx, id)
 	if err != nil {
 		return err
 	}

@@ -93,7 +93,7 @@ func waiting(t *testing.T, s *outbox.Store, receiver string) int64 {
 	for i := range pending {
 		keys[pending[i].Key] = true
 	}
-	if len(s.ParkedNamespaces()) == 0 { // parked occurrences are listed too
+	if len(s.Parking.Namespaces()) == 0 { // parked occurrences are listed too
 		listed, err := s.WaitingKeys(t.Context(), nil, nil)
 		must(t, err)
 		for key := range listed[""][receiver] {

@@ -244,7 +244,7 @@ func (r *replica) lead(ctx context.Context) *term {
 
 // writeStatuses writes the counts of all alarms and receivers.
 func (t *term) writeStatuses(ctx context.Context) {
-	for _, subject := range t.Outbox.TakeCounted() {
+	for _, subject := range t.Outbox.Statuses.TakeCounted() {
 		status := t.s.statuses[subject]
 		if status == nil {
 			status = &v1alpha1.AlarmStatus{}

@@ -132,7 +132,7 @@ func (st *stateStep) object(ctx context.Context, b *outbox.Baseline) error {
 	if st.walk != nil && len(states) == 0 {
 		return nil
 	}
-	stored, err := st.p.Outbox.LastingOf(ctx, st.stream, b.UID)
+	stored, err := st.p.Outbox.States.Of(ctx, st.stream, b.UID)
 	if err != nil || len(states)+len(stored) == 0 {
 		return err
 	}
@@ -410,7 +410,7 @@ func (st *stateStep) remove(row *outbox.Lasting) {
 // group.
 func (st *stateStep) end(ctx context.Context, a *match.Alarm, note string, row *outbox.Lasting, known *alarm.Context, meter *match.Meter) error {
 	st.remove(row)
-	others, err := st.p.Outbox.LastingInGroup(ctx, row.Group)
+	others, err := st.p.Outbox.States.InGroup(ctx, row.Group)
 	if err != nil {
 		return err
 	}
@@ -469,11 +469,11 @@ func (st *stateStep) ended(ctx context.Context, row *outbox.Lasting, note string
 
 // gone ends the states of an object that does not exist any more.
 func (st *stateStep) gone(ctx context.Context, uid string) error {
-	rows, err := st.p.Outbox.LastingOf(ctx, st.stream, uid)
+	rows, err := st.p.Outbox.States.Of(ctx, st.stream, uid)
 	if len(rows) == 0 || err != nil {
 		return err
 	}
-	last, err := st.p.Outbox.BaselineData(ctx, st.stream, []string{uid})
+	last, err := st.p.Outbox.Streams.BaselineData(ctx, st.stream, []string{uid})
 	if err != nil {
 		return err
 	}

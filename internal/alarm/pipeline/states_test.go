@@ -276,7 +276,7 @@ func TestAnAcknowledgedStateIsOnlyResolved(t *testing.T) {
 			w.set("web", "Bad")
 			w.after(stateWait)
 			w.want("bad web")
-			groups, _, err := w.store.ListGroups(t.Context(), "Alarm/shop/unavailable", 1)
+			groups, _, err := w.store.Groups.List(t.Context(), "Alarm/shop/unavailable", 1)
 			must(t, err)
 			ack := v1alpha1.AlarmAcknowledgement{Group: groups[0].ID, Since: metav1.NewTime(groups[0].Since), By: "ana", Time: metav1.NewTime(w.clock.Now())}
 			w.spec.Acknowledgements = []v1alpha1.AlarmAcknowledgement{ack}
@@ -509,7 +509,7 @@ func TestAnotherLeaderContinuesTheStates(t *testing.T) {
 				}
 				if dropped { // no other alarm needs it
 					w.alarms.Deactivate("unavailable", "alarm")
-					must(t, w.store.DropStream(t.Context(), deployments))
+					must(t, w.store.Streams.Drop(t.Context(), deployments))
 				}
 				tc.during(w)
 				w.failover()
@@ -600,7 +600,7 @@ func TestASweepUsesThePresentAlarms(t *testing.T) {
 	w.spec.States[0].Expression, w.spec.States[0].ForSeconds = `object.status.phase == "Worse"`, 0
 	w.setAlarm("2")
 	w.set("web", "Worse")
-	streams, err := w.store.Streams(t.Context())
+	streams, err := w.store.Streams.All(t.Context())
 	must(t, err)
 	must(t, w.pipeline.sweepOrphans(t.Context(), before, streams))
 	w.want("bad web")
@@ -618,7 +618,7 @@ func TestTheStatesOfANamespaceAreLimited(t *testing.T) {
 			w.list()
 		}
 	}
-	rows, err := store.LastingPage(t.Context(), time.Time{}, time.Time{}, 0, 10_000)
+	rows, err := store.States.Page(t.Context(), time.Time{}, time.Time{}, 0, 10_000)
 	must(t, err)
 	if len(rows) == 0 || len(rows) == 3_000 {
 		t.Errorf("%d states are stored", len(rows))

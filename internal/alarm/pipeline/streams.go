@@ -95,7 +95,7 @@ func (p *Pipeline) addStreamsTo(ctx context.Context, r *outbox.Replay, last map[
 	var own map[string]outbox.Stream
 	if p.Outbox.State().History == r.History {
 		var err error
-		if own, err = p.Outbox.Streams(ctx); err != nil {
+		if own, err = p.Outbox.Streams.All(ctx); err != nil {
 			return err
 		}
 	}

@@ -138,13 +138,13 @@ func TestAnOldOutboxContinuesTheStreamsOfTheCheckpoint(t *testing.T) {
 			for range 2 {
 				must(t, p.replayStreams(t.Context(), tc.history, last))
 			}
-			streams, err := store.Streams(t.Context())
+			streams, err := store.Streams.All(t.Context())
 			must(t, err)
 			want := map[string]outbox.Stream{"pods": {Name: "pods", Position: tc.position, Delivered: tc.delivered, Omitted: []string{}}}
 			if diff := cmp.Diff(want, streams); diff != "" {
 				t.Error(diff)
 			}
-			for b, err := range store.Baselines(t.Context(), "pods") {
+			for b, err := range store.Streams.Baselines(t.Context(), "pods") {
 				t.Errorf("a baseline remains: %v, %v", b, err)
 			}
 			waiting, err := store.WaitingKeys(t.Context(), nil, nil)

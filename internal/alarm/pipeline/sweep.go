@@ -66,7 +66,7 @@ func (p *Pipeline) sweep(ctx context.Context) (wait time.Duration, err error) {
 	}
 	states, inactive := p.Alarms.statesByStream()
 	done()
-	streams, err := p.Outbox.Streams(ctx)
+	streams, err := p.Outbox.Streams.All(ctx)
 	if err != nil {
 		return stateTick, err
 	}
@@ -132,7 +132,7 @@ func (p *Pipeline) nextSweep(ctx context.Context, hasStates, over bool, now time
 	if next := p.states.next(now); !next.IsZero() {
 		wait = min(wait, next.Sub(now))
 	}
-	due, err := p.Outbox.NextLasting(ctx, now)
+	due, err := p.Outbox.States.Next(ctx, now)
 	if !due.IsZero() {
 		wait = min(wait, due.Sub(now))
 	}
@@ -267,7 +267,7 @@ func (p *Pipeline) sweepObjects(ctx context.Context, stream *outbox.Stream, w *w
 // page evaluates objects after an ID, until the total cost of a step is reached. It returns the
 // last ID, and whether there can be more.
 func (st *stateStep) page(ctx context.Context, namespaces []string, after int64) (last int64, more bool, err error) {
-	page, err := st.p.Outbox.BaselinePage(ctx, st.stream, namespaces, after, sweepPage)
+	page, err := st.p.Outbox.Streams.BaselinePage(ctx, st.stream, namespaces, after, sweepPage)
 	for i := 0; i < len(page) && err == nil; i++ {
 		if totalSpent(st.allTenants()) >= totalCostPerBatch {
 			return after, true, nil
@@ -305,7 +305,7 @@ func (st *stateStep) missing(ctx context.Context, stream *outbox.Stream, row *ou
 	if row.Stream != stream.Name || slices.Contains(stream.Omitted, row.Namespace) {
 		return nil
 	}
-	found, err := st.p.Outbox.BaselineData(ctx, row.Stream, []string{row.UID})
+	found, err := st.p.Outbox.Streams.BaselineData(ctx, row.Stream, []string{row.UID})
 	if err != nil || len(found) > 0 {
 		return err
 	}
@@ -346,7 +346,7 @@ func (st *stateStep) orphaned(ctx context.Context, row *outbox.Lasting) error {
 	if slices.ContainsFunc(st.index.States(row.Stream, row.Namespace), isRow) {
 		return nil
 	}
-	rows, err := st.p.Outbox.LastingOf(ctx, row.Stream, row.UID)
+	rows, err := st.p.Outbox.States.Of(ctx, row.Stream, row.UID)
 	for i := 0; i < len(rows) && err == nil; i++ {
 		if rows[i].LastingKey == row.LastingKey {
 			err = st.ended(ctx, &rows[i], noteUnselected, st.known(ctx, nil))
@@ -358,7 +358,7 @@ func (st *stateStep) orphaned(ctx context.Context, row *outbox.Lasting) error {
 // eachLasting calls do with all states that hold, in pages.
 func (p *Pipeline) eachLasting(ctx context.Context, do func(rows []outbox.Lasting) error) error {
 	for after := int64(0); ctx.Err() == nil; {
-		rows, err := p.Outbox.LastingPage(ctx, time.Time{}, time.Time{}, after, sweepPage)
+		rows, err := p.Outbox.States.Page(ctx, time.Time{}, time.Time{}, after, sweepPage)
 		if err != nil || len(rows) == 0 {
 			return err
 		}
@@ -376,7 +376,7 @@ func (p *Pipeline) sweepDue(ctx context.Context, streams map[string]outbox.Strea
 	type object struct{ stream, uid string }
 	done, over := map[object]bool{}, map[tenantID]place{}
 	for after := int64(0); ctx.Err() == nil; {
-		rows, err := p.Outbox.LastingPage(ctx, since, now, after, sweepPage)
+		rows, err := p.Outbox.States.Page(ctx, since, now, after, sweepPage)
 		if err != nil || len(rows) == 0 {
 			return len(over) > 0, err
 		}
@@ -411,7 +411,7 @@ func (p *Pipeline) canReport(row *outbox.Lasting, now time.Time, over map[tenant
 func (p *Pipeline) evaluateDue(ctx context.Context, stream *outbox.Stream, uid string, over map[tenantID]place) error {
 	return p.stateStep(ctx, stream, func(st *stateStep) error {
 		st.due, st.left = true, over
-		found, err := p.Outbox.BaselineData(ctx, stream.Name, []string{uid})
+		found, err := p.Outbox.Streams.BaselineData(ctx, stream.Name, []string{uid})
 		if b, ok := found[uid]; ok && err == nil {
 			err = st.object(ctx, &b)
 		}

@@ -66,7 +66,7 @@ func (w *stateWorld) setCostly(expression string, n int, phase string) {
 // rows returns how many states are stored.
 func (w *stateWorld) rows() int {
 	w.t.Helper()
-	rows, err := w.store.LastingPage(w.t.Context(), time.Time{}, time.Time{}, 0, 100_000)
+	rows, err := w.store.States.Page(w.t.Context(), time.Time{}, time.Time{}, 0, 100_000)
 	must(w.t, err)
 	return len(rows)
 }
@@ -190,7 +190,7 @@ func TestStatesOfTwoResourcesAreEvaluatedInTurn(t *testing.T) {
 	for range 9 {
 		w.afterBoth(3 * time.Second)
 	}
-	rows, err := w.store.LastingOf(t.Context(), "statefulsets.apps", "u-web-059")
+	rows, err := w.store.States.Of(t.Context(), "statefulsets.apps", "u-web-059")
 	must(t, err)
 	if n := w.rows(); len(rows) == 0 || n == 320 {
 		t.Errorf("of the last object of the second resource, %d states are stored, and %d of all", len(rows), n)
@@ -311,7 +311,7 @@ func TestAnOutageDoesNotMakeAnAlarmOverItsBudget(t *testing.T) {
 		"of the disk": func(w *stateWorld) {
 			w.batch(nil)
 			states, _ := w.alarms.statesByStream()
-			streams, err := w.store.Streams(t.Context())
+			streams, err := w.store.Streams.All(t.Context())
 			must(t, err)
 			w.stop()
 			if err := w.pipeline.sweepStreams(t.Context(), streams, states, false); err == nil {

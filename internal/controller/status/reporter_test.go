@@ -595,7 +595,7 @@ func TestADeletedObjectIsForgotten(t *testing.T) {
 	if diff := cmp.Diff([]string{key.String()}, gone); diff != "" {
 		t.Error(diff)
 	}
-	if counts, _, counted := w.outbox.StatusCounts(key.String(), ""); counted {
+	if counts, _, counted := w.outbox.Statuses.Counts(key.String(), ""); counted {
 		t.Errorf("still counted: %+v", counts)
 	}
 }
