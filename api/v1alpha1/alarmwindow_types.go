@@ -24,14 +24,15 @@ type AlarmThreshold struct {
 // AlarmGroup determines which occurrences are sent as one message, and how often.
 type AlarmGroup struct {
 	// by lists what the occurrences of a group have in common: regarding.kind,
-	// regarding.namespace, regarding.name, reason, type, reportingController,
-	// object.labels[KEY] or object.annotations[KEY]. An object that lacks the label or the
-	// annotation is a group of its own. If it is unset or empty, all occurrences are one group.
+	// regarding.namespace, regarding.name, reason, type, reportingController, object.owner,
+	// object.labels[KEY] or object.annotations[KEY]. object.owner is the workload that the object
+	// belongs to, for example the Deployment of a Pod, with its namespace. An object that lacks the
+	// label or the annotation is a group of its own. If by is unset or empty, all occurrences are one group.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=8
 	// +kubebuilder:validation:items:MaxLength=340
-	// +kubebuilder:validation:items:XValidation:rule="self in ['regarding.kind', 'regarding.namespace', 'regarding.name', 'reason', 'type', 'reportingController'] || self.matches('^object[.](labels|annotations)[[][A-Za-z0-9._/-]+[]]$')",message="unknown key: group by regarding.kind, regarding.namespace, regarding.name, reason, type, reportingController, object.labels[KEY] or object.annotations[KEY]"
+	// +kubebuilder:validation:items:XValidation:rule="self in ['regarding.kind', 'regarding.namespace', 'regarding.name', 'reason', 'type', 'reportingController', 'object.owner'] || self.matches('^object[.](labels|annotations)[[][A-Za-z0-9._/-]+[]]$')",message="unknown key: group by regarding.kind, regarding.namespace, regarding.name, reason, type, reportingController, object.owner, object.labels[KEY] or object.annotations[KEY]"
 	By []string `json:"by,omitempty"`
 
 	// waitSeconds is how many seconds the first message of a group waits for further

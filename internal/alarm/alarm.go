@@ -119,12 +119,6 @@ type ObjectMeta struct {
 	CreationTimestamp time.Time         `json:"creationTimestamp"`
 }
 
-// Owner names a workload in the namespace of an object: the Deployment of a Pod, not its ReplicaSet.
-type Owner struct {
-	Kind string `json:"kind"`
-	Name string `json:"name"`
-}
-
 // Node describes a Node beyond its metadata.
 type Node struct {
 	InstanceType string `json:"instanceType"`

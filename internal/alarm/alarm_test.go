@@ -38,3 +38,21 @@ func TestKeyDependsOnReceiverAlarmAndVersionOfTheEventOnly(t *testing.T) {
 		}
 	}
 }
+
+func TestAChangeShowsTheOwnerOfItsObject(t *testing.T) {
+	pod := func(controller any) map[string]any {
+		return map[string]any{"kind": "Pod", "metadata": map[string]any{
+			"labels": map[string]any{"pod-template-hash": "5d9c"},
+			"ownerReferences": []any{
+				"no reference", map[string]any{"kind": "Backup", "name": "weekly"},
+				map[string]any{"kind": "ReplicaSet", "name": "web-5d9c", "controller": controller},
+			},
+		}}
+	}
+	if got, want := Describe(pod(true)).Owner, (Owner{Kind: "Deployment", Name: "web"}); got != want {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+	if got := Describe(pod(false)).Owner; got != (Owner{}) {
+		t.Errorf("%+v owns it, although it is no controller", got)
+	}
+}

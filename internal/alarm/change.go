@@ -67,13 +67,27 @@ func Describe(object map[string]any) Object {
 	}
 	meta, _ := object["metadata"].(map[string]any)
 	created, _ := time.Parse(time.RFC3339, text(meta, "creationTimestamp")) // zero if it is unknown
+	labels := texts(meta["labels"])
 	return Object{
 		APIVersion: text(object, "apiVersion"), Kind: text(object, "kind"),
 		Metadata: ObjectMeta{
 			Namespace: text(meta, "namespace"), Name: text(meta, "name"), UID: text(meta, "uid"),
-			Labels: texts(meta["labels"]), Annotations: texts(meta["annotations"]), CreationTimestamp: created,
+			Labels: labels, Annotations: texts(meta["annotations"]), CreationTimestamp: created,
 		},
+		Owner: ownerIn(meta["ownerReferences"], labels),
 	}
+}
+
+// ownerIn returns the owner of an object with these references and labels.
+func ownerIn(references any, labels map[string]string) Owner {
+	list, _ := references.([]any)
+	for _, entry := range list {
+		reference := texts(entry)
+		if of, _ := entry.(map[string]any); of["controller"] == true {
+			return OwnerOf(reference["kind"], reference["name"], labels)
+		}
+	}
+	return Owner{}
 }
 
 func texts(value any) map[string]string {

@@ -167,10 +167,18 @@ func (e *Enricher) lookUp(ctx context.Context, key cacheKey, kind schema.GroupVe
 		owner, _ := podControllerOf(kind.Kind)
 		return e.controller(ctx, ref, key.reason, owner)
 	}
+	return e.metadataOf(ctx, ref, kind)
+}
+
+// metadataOf reads the metadata of an object.
+func (e *Enricher) metadataOf(ctx context.Context, ref alarm.Reference, kind schema.GroupVersionKind) (alarm.Object, error) {
 	object := &metav1.PartialObjectMetadata{}
 	object.SetGroupVersionKind(kind)
 	if err := read(ctx, e.live, ref, object); err != nil {
 		return alarm.Object{}, err
+	}
+	if kind.Kind == "Pod" {
+		return e.podObject(ctx, ref, object)
 	}
 	return objectOf(ref, object), nil
 }
@@ -182,7 +190,10 @@ func (e *Enricher) pod(ctx context.Context, ref alarm.Reference, event *alarm.Ev
 	if err := read(ctx, e.live, ref, pod); err != nil {
 		return alarm.Object{}, err
 	}
-	object := objectOf(ref, pod)
+	object, err := e.podObject(ctx, ref, pod)
+	if err != nil {
+		return alarm.Object{}, err
+	}
 	matched := eventcache.EventOf(event)
 	matched.UID = pod.UID // read has compared them; that of a static pod differs
 	w := e.workload(ctx, pod)

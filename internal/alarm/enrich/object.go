@@ -1,15 +1,13 @@
 package enrich
 
 import (
+	"context"
 	"maps"
 	"slices"
-	"strings"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bongsu-io/bongsu/internal/alarm"
@@ -20,21 +18,37 @@ func objectOf(ref alarm.Reference, o client.Object) alarm.Object {
 	return alarm.Object{APIVersion: ref.APIVersion, Kind: ref.Kind, Metadata: metadata(o), Owner: ownerOf(o)}
 }
 
-// ownerOf returns the workload that the metadata of an object names as its controller. A ReplicaSet of
-// a Deployment has the name of the Deployment and the hash that its pods have as a label. A static pod
-// belongs to its Node, which is no workload. The API server does not limit the length of the names in a
-// reference, which a tenant can write.
+// ownerOf returns the workload that the metadata of an object names as its controller.
 func ownerOf(o client.Object) alarm.Owner {
 	owner := metav1.GetControllerOfNoCopy(o)
-	if owner == nil || owner.Kind == "Node" || max(len(owner.Kind), len(owner.Name)) > validation.DNS1123SubdomainMaxLength {
+	if owner == nil {
 		return alarm.Owner{}
 	}
-	if hash := o.GetLabels()[appsv1.DefaultDeploymentUniqueLabelKey]; owner.Kind == "ReplicaSet" && hash != "" {
-		if name, ok := strings.CutSuffix(owner.Name, "-"+hash); ok {
-			return alarm.Owner{Kind: "Deployment", Name: name}
-		}
+	return alarm.OwnerOf(owner.Kind, owner.Name, o.GetLabels())
+}
+
+// podObject returns a Pod with the workload at the end of its chain of owners. To find a CronJob, it reads the Job,
+// and to find what has a ReplicaSet without the label of a Deployment, the ReplicaSet. If that does not exist, or
+// must not be read, it is the owner.
+func (e *Enricher) podObject(ctx context.Context, ref alarm.Reference, pod client.Object) (alarm.Object, error) {
+	object := objectOf(ref, pod)
+	if object.Owner.Kind != "Job" && object.Owner.Kind != "ReplicaSet" {
+		return object, nil
 	}
-	return alarm.Owner{Kind: owner.Kind, Name: owner.Name}
+	by := metav1.GetControllerOfNoCopy(pod)
+	owner := alarm.Reference{APIVersion: by.APIVersion, Kind: by.Kind, Namespace: ref.Namespace, Name: by.Name, UID: string(by.UID)}
+	kind, ok := kindOf(owner)
+	if !ok { // for example the Job of another API group
+		return object, nil
+	}
+	above, err := e.read(ctx, cacheKey{Reference: owner}, func(*cacheKey) (alarm.Object, error) { return e.metadataOf(ctx, owner, kind) })
+	switch unread := Classify(err); {
+	case unread != "" && unread != forbidden:
+		return alarm.Object{}, err
+	case err == nil && above.Owner.Name != "":
+		object.Owner = above.Owner
+	}
+	return object, nil
 }
 
 // isSame reports whether the object is the one that the Event regards. It refuses another

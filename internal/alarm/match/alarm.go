@@ -186,17 +186,17 @@ func (a *Alarm) joinNeeds() map[alarm.Resource]fields.Shape {
 	return needs
 }
 
-// needAnnotations adds the annotations to what the alarm needs of objects, for its messages and
-// groups. Labels are always there.
-func (a *Alarm) needAnnotations() {
-	annotations := fields.NewShape(fields.Join("metadata", "annotations"))
+// needMetadata adds the annotations and the owner to what the alarm needs of objects, for its messages
+// and groups. Labels are always there.
+func (a *Alarm) needMetadata() {
+	metadata := fields.NewShape(fields.Join("metadata", "annotations"), fields.Join("metadata", "ownerReferences"))
 	for i := range a.entries {
 		if c := a.entries[i].change; c != nil {
-			c.needs = fields.Union(c.needs, annotations)
+			c.needs = fields.Union(c.needs, metadata)
 		}
 	}
 	for _, s := range a.states {
-		s.needs = fields.Union(s.needs, annotations)
+		s.needs = fields.Union(s.needs, metadata)
 	}
 }
 

@@ -61,7 +61,7 @@ func (c *Compiler) Compile(def Definition) (*Alarm, error) {
 		return nil, err
 	}
 	if a.group != nil && a.group.needsObject || a.title.needsObject() || a.text.needsObject() {
-		a.needAnnotations()
+		a.needMetadata()
 	}
 	a.needs = a.joinNeeds()
 	return a, nil

@@ -27,7 +27,7 @@ type Grouping struct {
 	keys []groupingKey
 	// byMatch: spec.resolve.match replaces the reasons that resolve groups by default.
 	byMatch bool
-	// needsObject: a key is a label or an annotation.
+	// needsObject: a key is a label, an annotation or the owner.
 	needsObject bool
 }
 
@@ -41,12 +41,16 @@ type groupingKey struct {
 // eventKeys are the keys that need only the Event.
 var eventKeys = map[string]func(event *alarm.Event) string{
 	"regarding.kind":      func(e *alarm.Event) string { return e.Regarding.Kind },
-	"regarding.namespace": func(e *alarm.Event) string { return e.Regarding.Namespace },
+	keyOfNamespace:        func(e *alarm.Event) string { return e.Regarding.Namespace },
 	"regarding.name":      func(e *alarm.Event) string { return e.Regarding.Name },
 	"reason":              func(e *alarm.Event) string { return e.Reason },
 	"type":                func(e *alarm.Event) string { return e.Type },
 	"reportingController": func(e *alarm.Event) string { return e.ReportingController },
 }
+
+// keyOfOwner is the key of the workload that an object belongs to. The value of an object that belongs
+// to none is the object itself, so that an Event of a Deployment is in the group of its Pods.
+const keyOfOwner = "object.owner"
 
 // Defaults of spec.group, in seconds. Manifests that did not pass through an API server
 // need them.
@@ -76,12 +80,16 @@ func compileGrouping(name string, of *v1alpha1.AlarmSpec) (*Grouping, error) {
 	if len(spec.By) == 0 {
 		g.keys = []groupingKey{{keyOfAlarm, func(*alarm.Event, *alarm.Object) (string, bool) { return name, true }}}
 	}
-	for i, text := range spec.By {
+	by := spec.By
+	if slices.Contains(by, keyOfOwner) && !slices.Contains(by, keyOfNamespace) { // workloads of two namespaces can have one name
+		by = append(slices.Clone(by), keyOfNamespace)
+	}
+	for i, text := range by {
 		value := valueFunc(text)
 		if value == nil {
 			return nil, &CompileError{
 				Reason: v1alpha1.ReasonInvalidGroup, Field: fmt.Sprintf("spec.group.by[%d]", i),
-				Message: fmt.Sprintf("unknown key %q: use a field of the Event, object.labels[NAME] or object.annotations[NAME]", plaintext.CutRunes(text, message.MaxTitleLength)),
+				Message: fmt.Sprintf("unknown key %q: use a field of the Event, object.owner, object.labels[NAME] or object.annotations[NAME]", plaintext.CutRunes(text, message.MaxTitleLength)),
 			}
 		}
 		g.keys = append(g.keys, groupingKey{text, value})
@@ -113,6 +121,14 @@ func valueFunc(key string) func(*alarm.Event, *alarm.Object) (string, bool) {
 	if value, ok := eventKeys[key]; ok {
 		return func(e *alarm.Event, _ *alarm.Object) (string, bool) { return value(e), true }
 	}
+	if key == keyOfOwner {
+		return func(e *alarm.Event, o *alarm.Object) (string, bool) {
+			if o.Owner.Name == "" {
+				return e.Regarding.Kind + "/" + e.Regarding.Name, true
+			}
+			return o.Owner.Kind + "/" + o.Owner.Name, true
+		}
+	}
 	if name, ok := bracketed(key, "object.labels["); ok {
 		return func(_ *alarm.Event, o *alarm.Object) (string, bool) { return valueOf(o.Metadata.Labels, name) }
 	}
@@ -137,8 +153,10 @@ func bracketed(key, prefix string) (name string, ok bool) {
 // write. They have groups of their own, and resolve none of the object.
 const keyOfForeign = "event.namespace"
 
+const keyOfNamespace = "regarding.namespace"
+
 // keysOfObject are the keys that identify an object.
-var keysOfObject = []string{"regarding.kind", "regarding.namespace", "regarding.name"}
+var keysOfObject = []string{"regarding.kind", keyOfNamespace, "regarding.name"}
 
 // Lacks returns the first key that is a label or an annotation which the object lacks, or nothing.
 func (g *Grouping) Lacks(event *alarm.Event, object *alarm.Object) string {
@@ -190,7 +208,7 @@ const nodeReady = "NodeReady"
 // resolvesByDefault reports whether the group of an Event can be resolved by default.
 func (g *Grouping) resolvesByDefault(event *alarm.Event) bool {
 	return !g.byMatch && g.has("regarding.kind") && g.has("regarding.name") &&
-		(event.Regarding.Namespace == "" || g.has("regarding.namespace"))
+		(event.Regarding.Namespace == "" || g.has(keyOfNamespace))
 }
 
 // maxOpen is how long the group of a Node stays open for the Event that resolves it.

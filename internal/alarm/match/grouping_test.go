@@ -80,6 +80,33 @@ func TestObjectsWithoutTheLabelAreGroupsOfTheirOwn(t *testing.T) {
 	}
 }
 
+func TestAnOwnerIsAGroupWithAllItsObjects(t *testing.T) {
+	grouping := mustCompile(t, groupedBy("object.owner")).Grouping()
+	group := func(namespace, kind, name string, owner alarm.Owner) string {
+		occ := podOccurrence()
+		occ.Event.Namespace, occ.Event.Regarding = namespace, alarm.Reference{Namespace: namespace, Kind: kind, Name: name}
+		return alarm.GroupKey("uid", grouping.Values(&occ.Event, &alarm.Object{Owner: owner})...)
+	}
+	web := alarm.Owner{Kind: "Deployment", Name: "web"}
+	first := group("shop", "Pod", "web-1", web)
+	for name, tc := range map[string]struct {
+		other string
+		same  bool
+	}{
+		"another pod":                        {group("shop", "Pod", "web-2", web), true},
+		"its ReplicaSet":                     {group("shop", "ReplicaSet", "web-5d9c", web), true},
+		"the Deployment":                     {group("shop", "Deployment", "web", alarm.Owner{}), true},
+		"a StatefulSet of this name":         {group("shop", "StatefulSet", "web", alarm.Owner{}), false},
+		"another Deployment":                 {group("shop", "Pod", "api-1", alarm.Owner{Kind: "Deployment", Name: "api"}), false},
+		"the same name in another namespace": {group("bank", "Pod", "web-1", web), false},
+		"a pod without an owner":             {group("shop", "Pod", "web-1", alarm.Owner{}), false},
+	} {
+		if (tc.other == first) != tc.same {
+			t.Errorf("%s: in the same group: %t", name, !tc.same)
+		}
+	}
+}
+
 func TestUnknownGroupKeyIsRefused(t *testing.T) {
 	for _, key := range []string{"", "object.labels", "object.labels[]", "object.labels[a", "regarding.uid", "object.status[a]"} {
 		_, err := compile(t, groupedBy("reason", key))
