@@ -44,4 +44,12 @@ type StateMatch struct {
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=86400
 	ForSeconds int32 `json:"forSeconds,omitempty"`
+
+	// endSeconds is how long the expression must not be true before a state that was reported ends, at most a day. A
+	// state that comes and goes is then reported once. If the object is deleted, the state ends at once. Default: 0.
+	// +optional
+	// +default=0
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=86400
+	EndSeconds int32 `json:"endSeconds,omitempty"`
 }

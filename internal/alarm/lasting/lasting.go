@@ -14,6 +14,9 @@ type State struct {
 	Since time.Time
 	// Fired is true if it was reported.
 	Fired bool
+	// Ends is when a reported state ends that does not hold any more, unless it holds again before. It is zero
+	// while it holds.
+	Ends time.Time
 }
 
 // Step is what must be done after an evaluation.
@@ -22,8 +25,8 @@ type Step int
 const (
 	// Keep: nothing must be done.
 	Keep Step = iota
-	// Begin: the state began. It must be stored.
-	Begin
+	// Store: the state began, is about to end, or holds again before its end. It must be stored.
+	Store
 	// Fire: the state has lasted. It must be stored and reported. It may have begun with this
 	// evaluation.
 	Fire
@@ -35,8 +38,8 @@ const (
 
 // Rule says when a state is reported.
 type Rule struct {
-	// For is how long it must last.
-	For time.Duration
+	// For is how long it must last, and End how long it must be over before it ends.
+	For, End time.Duration
 	// Muted: it is not reported now. It is reported later if it still holds.
 	Muted bool
 }
@@ -46,11 +49,11 @@ func (s State) Due(wait time.Duration) time.Time { return s.Since.Add(wait) }
 
 // Next returns the state after an evaluation at a time, and what must be done. before is nil if
 // the state did not hold. A time before the last one, as after a change of the clock, lets the
-// state begin at that time.
+// state begin, or be over, at that time.
 func Next(before *State, holds match.Truth, now time.Time, rule Rule) (State, Step) {
 	switch holds {
 	case match.No:
-		return State{}, ended(before)
+		return over(before, now, rule)
 	case match.Yes:
 		return held(before, now, rule)
 	default:
@@ -61,27 +64,36 @@ func Next(before *State, holds match.Truth, now time.Time, rule Rule) (State, St
 	}
 }
 
-func ended(before *State) Step {
+func over(before *State, now time.Time, rule Rule) (State, Step) {
 	switch {
 	case before == nil:
-		return Keep
-	case before.Fired:
-		return End
-	default:
-		return Forget
+		return State{}, Keep
+	case !before.Fired:
+		return State{}, Forget
 	}
+	after, step, latest := *before, Keep, now.Add(rule.End)
+	if after.Ends.IsZero() || after.Ends.After(latest) {
+		after.Ends, step = latest, Store
+	}
+	if !now.Before(after.Ends) {
+		return State{}, End
+	}
+	return after, step
 }
 
 func held(before *State, now time.Time, rule Rule) (State, Step) {
-	after, step := State{Since: now}, Begin
+	after, step := State{Since: now}, Store
 	if before != nil {
 		after, step = *before, Keep
 	}
 	if after.Since.After(now) {
-		after.Since, step = now, Begin
+		after.Since, step = now, Store
+	}
+	if after.Fired && !after.Ends.IsZero() {
+		after.Ends, step = time.Time{}, Store
 	}
 	if after.Fired {
-		return after, Keep
+		return after, step
 	}
 	if !rule.Muted && !now.Before(after.Due(rule.For)) {
 		after.Fired, step = true, Fire

@@ -16,14 +16,24 @@ type observation struct {
 }
 
 // model returns the evaluations at which a state is reported and ends, from the whole history. A
-// state is reported at the first evaluation that is not muted after it has lasted.
-func model(history []observation, wait time.Duration) (fired, ended []int) {
+// state is reported at the first evaluation that is not muted after it has lasted. It ends at the first evaluation
+// at which it does not hold, and has not held for long enough.
+func model(history []observation, wait, end time.Duration) (fired, ended []int) {
 	for i := 0; i < len(history); i++ {
 		if history[i].holds != match.Yes {
 			continue
 		}
-		began, report := history[i].at, false
-		for ; i < len(history) && history[i].holds != match.No; i++ {
+		began, report, over := history[i].at, false, time.Time{}
+		for ; i < len(history); i++ {
+			switch at := history[i].at; {
+			case history[i].holds == match.Yes:
+				over = time.Time{}
+			case history[i].holds == match.No && (over.IsZero() || at.Before(over)):
+				over = at
+			}
+			if history[i].holds == match.No && (!report || history[i].at.Sub(over) >= end) {
+				break
+			}
 			o := history[i]
 			if o.holds == match.Yes && !report {
 				if o.at.Before(began) {
@@ -45,7 +55,7 @@ func model(history []observation, wait time.Duration) (fired, ended []int) {
 func TestAStateIsReportedOnceWhenItHasLasted(t *testing.T) {
 	for seed := range uint64(2_000) {
 		random := rand.New(rand.NewPCG(seed, 1))
-		wait := time.Duration(random.IntN(5)) * time.Minute
+		wait, end := time.Duration(random.IntN(5))*time.Minute, time.Duration(random.IntN(3))*time.Minute
 		at := time.Unix(1_800_000_000, 0)
 		var history []observation
 		for range 60 {
@@ -65,7 +75,7 @@ func TestAStateIsReportedOnceWhenItHasLasted(t *testing.T) {
 		var before *State
 		var fired, ended []int
 		for i, o := range history {
-			after, step := Next(before, o.holds, o.at, Rule{For: wait, Muted: o.muted})
+			after, step := Next(before, o.holds, o.at, Rule{For: wait, End: end, Muted: o.muted})
 			if step == Fire {
 				fired = append(fired, i)
 			}
@@ -73,14 +83,14 @@ func TestAStateIsReportedOnceWhenItHasLasted(t *testing.T) {
 				ended = append(ended, i)
 			}
 			switch step {
-			case Begin, Fire:
+			case Store, Fire:
 				before = &after
 			case End, Forget:
 				before = nil
 			case Keep: // what is stored stays, so a restart changes nothing
 			}
 		}
-		wantFired, wantEnded := model(history, wait)
+		wantFired, wantEnded := model(history, wait, end)
 		if !equal(fired, wantFired) || !equal(ended, wantEnded) {
 			t.Fatalf("seed %d: reported at %v, ended at %v, want %v and %v", seed, fired, ended, wantFired, wantEnded)
 		}

@@ -25,8 +25,8 @@ type State struct {
 	// so that the alarm can be edited otherwise while the state lasts.
 	ID       string
 	Resource alarm.Resource
-	// For is how long the state must last.
-	For time.Duration
+	// For is how long the state must last, and End how long it must be over before it ends.
+	For, End time.Duration
 	// UsesNow is true if the state can begin or end without a change of the object.
 	UsesNow bool
 
@@ -61,7 +61,8 @@ func (c *compilation) compileStates(matches []v1alpha1.StateMatch) ([]*State, er
 func (c *compilation) compileState(field string, match *v1alpha1.StateMatch) (*State, error) {
 	s := &State{
 		Resource: ResourceOf(&match.Resource),
-		For:      time.Duration(match.ForSeconds) * time.Second, names: globs(match.Names),
+		For:      time.Duration(match.ForSeconds) * time.Second,
+		End:      time.Duration(match.EndSeconds) * time.Second, names: globs(match.Names),
 	}
 	sum := sha256.Sum256(fmt.Appendf(nil, "%q %q", s.Resource.Stream(), match.Expression))
 	s.ID = hex.EncodeToString(sum[:8])

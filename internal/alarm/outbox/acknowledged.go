@@ -42,7 +42,7 @@ type ListedGroup struct {
 const selectListed = `
 	SELECT id, max(name), max(since), max(newest), max(over), max(total), max(acknowledged), count(*) OVER () FROM open_group INDEXED BY group_by_alarm
 	WHERE substr(alarm, 1, 64) = substr(?1, 1, 64) AND alarm = ?1 AND first > 0 AND NOT resolved
-	AND (over >= ?2 OR EXISTS (SELECT 1 FROM lasting WHERE due = 0 AND lasting.group_id = open_group.id))
+	AND (over >= ?2 OR EXISTS (SELECT 1 FROM lasting WHERE fired AND lasting.group_id = open_group.id))
 	GROUP BY id ORDER BY max(acknowledged) <> 0 DESC, max(newest) DESC, id LIMIT ?3`
 
 // List returns the open groups of an alarm, at most limit, and the number of all. First

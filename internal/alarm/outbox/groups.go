@@ -187,7 +187,7 @@ const endLife = 10 * time.Minute
 // interval begins when the receiver accepts the message, and so can its thread.
 const selectOldGroups = `
 	SELECT receiver, id, alarm, tenant, bytes FROM open_group WHERE newest < ?1 AND over < ?3 AND (last IS NULL OR over < ?4) AND accepted + interval <= ?3
-	AND NOT EXISTS (SELECT 1 FROM lasting WHERE due = 0 AND lasting.group_id = open_group.id)
+	AND NOT EXISTS (SELECT 1 FROM lasting WHERE fired AND lasting.group_id = open_group.id)
 	AND NOT EXISTS (SELECT 1 FROM held INDEXED BY held_by_group WHERE held.receiver = open_group.receiver AND held.group_id = open_group.id AND entry IS NULL)
 	AND NOT EXISTS (SELECT 1 FROM held INDEXED BY held_of_message WHERE held.receiver = open_group.receiver AND held.group_id = open_group.id AND entry IS NOT NULL)
 	ORDER BY newest LIMIT ?2`

@@ -16,15 +16,18 @@ type LastingKey struct {
 	Alarm, State string
 }
 
-// Lasting is a state of an object that holds.
+// Lasting is a state of an object that holds, or held and has not ended.
 type Lasting struct {
 	LastingKey
 	// ID identifies the row, in a page.
 	ID int64
 	// Namespace contains the object. It is empty if the object is cluster-scoped.
 	Namespace string
-	// Since is when the state began. Due is when it can be reported, zero after that.
-	Since, Due time.Time
+	// Since is when the state began. Fired is true if it was reported. Due is when it can be reported, or when a
+	// reported one can end; zero if only a change of the object can end it.
+	Since time.Time
+	Fired bool
+	Due   time.Time
 	// Position is where the stream was when the state was reported.
 	Position uint64
 	// Group is the group of the report.
@@ -82,19 +85,19 @@ func (tx *tx) putLasting(ctx context.Context, l *Lasting) error {
 	}
 	bytes := LastingBytes(l)
 	_, err := tx.exec(ctx, `
-		INSERT INTO lasting (stream, uid, alarm, state, namespace, since, due, position, group_id, restored, bytes, data)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ifnull(?, x''))`,
-		l.Stream, packUID(l.UID), l.Alarm, l.State, l.Namespace, micros(l.Since), micros(l.Due), l.Position, l.Group, l.Restored, bytes, l.Data)
+		INSERT INTO lasting (stream, uid, alarm, state, namespace, since, fired, due, position, group_id, restored, bytes, data)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ifnull(?, x''))`,
+		l.Stream, packUID(l.UID), l.Alarm, l.State, l.Namespace, micros(l.Since), l.Fired, micros(l.Due), l.Position, l.Group, l.Restored, bytes, l.Data)
 	tx.space.Add(ledger.Objects, l.Namespace, bytes)
 	tx.space.Add(ledger.States, l.Namespace, 1)
 	return err
 }
 
-const selectLasting = `SELECT id, stream, uid, alarm, state, namespace, since, due, position, group_id, restored, data FROM lasting `
+const selectLasting = `SELECT id, stream, uid, alarm, state, namespace, since, fired, due, position, group_id, restored, data FROM lasting `
 
 func scanLasting(rows *sql.Rows, all *[]Lasting) error {
 	var l Lasting
-	err := rows.Scan(&l.ID, &l.Stream, uidColumn{&l.UID}, &l.Alarm, &l.State, &l.Namespace, timestamp{&l.Since}, timestamp{&l.Due}, &l.Position, &l.Group, &l.Restored, &l.Data)
+	err := rows.Scan(&l.ID, &l.Stream, uidColumn{&l.UID}, &l.Alarm, &l.State, &l.Namespace, timestamp{&l.Since}, &l.Fired, timestamp{&l.Due}, &l.Position, &l.Group, &l.Restored, &l.Data)
 	*all = append(*all, l)
 	return err
 }
@@ -109,8 +112,8 @@ func (s States) Of(ctx context.Context, stream, uid string) ([]Lasting, error) {
 	return s.lasting(ctx, `WHERE stream = ? AND uid = ?`, stream, packUID(uid))
 }
 
-// Page returns the states after an ID, at most limit. If until is set, it returns those that can be
-// reported until then, and not since an earlier time.
+// Page returns the states after an ID, at most limit. If until is set, it returns those that are due
+// until then, and not since an earlier time.
 func (s States) Page(ctx context.Context, since, until time.Time, after int64, limit int) ([]Lasting, error) {
 	if until.IsZero() {
 		return s.lasting(ctx, `WHERE id > ? ORDER BY id LIMIT ?`, after, limit)
@@ -118,7 +121,7 @@ func (s States) Page(ctx context.Context, since, until time.Time, after int64, l
 	return s.lasting(ctx, `WHERE due > 0 AND due > ? AND due <= ? AND id > ? ORDER BY id LIMIT ?`, micros(since), micros(until), after, limit)
 }
 
-// Next returns when the next state after a time can be reported, zero if there is none.
+// Next returns when the next state after a time is due, zero if there is none.
 func (s States) Next(ctx context.Context, after time.Time) (due time.Time, err error) {
 	var next sql.Null[int64]
 	err = s.readers.QueryRowContext(ctx, `SELECT min(due) FROM lasting WHERE due > ?`, micros(after)).Scan(&next)
@@ -132,16 +135,16 @@ func (s States) Next(ctx context.Context, after time.Time) (due time.Time, err e
 // there are more, each namespace gets the same number.
 func (s States) Open(ctx context.Context, limit int) ([]Lasting, error) {
 	if s.memory.space.Sum(ledger.States) <= int64(limit) {
-		return s.lasting(ctx, `WHERE due = 0 ORDER BY id DESC`)
+		return s.lasting(ctx, `WHERE fired ORDER BY id DESC`)
 	}
 	return s.lasting(ctx, `
-		JOIN (SELECT id AS of, row_number() OVER (PARTITION BY namespace ORDER BY id DESC) AS n FROM lasting WHERE due = 0) ON of = id
+		JOIN (SELECT id AS of, row_number() OVER (PARTITION BY namespace ORDER BY id DESC) AS n FROM lasting WHERE fired) ON of = id
 		ORDER BY n, id DESC LIMIT ?`, limit)
 }
 
-// InGroup returns how many states of a group were reported and hold.
+// InGroup returns how many states of a group were reported and have not ended.
 func (s States) InGroup(ctx context.Context, group string) (n int64, err error) {
-	err = s.readers.QueryRowContext(ctx, `SELECT count(*) FROM lasting WHERE due = 0 AND group_id = ?`, group).Scan(&n)
+	err = s.readers.QueryRowContext(ctx, `SELECT count(*) FROM lasting WHERE fired AND group_id = ?`, group).Scan(&n)
 	return n, s.read("count the states of a group", err)
 }
 

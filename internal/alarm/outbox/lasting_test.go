@@ -17,7 +17,7 @@ import (
 func lastingState(uid string, due time.Time) Lasting {
 	return Lasting{
 		LastingKey: LastingKey{Stream: "pods", UID: uid, Alarm: "alarm", State: "s"}, Namespace: "shop",
-		Since: time.Unix(1_800_000_000, 0).UTC(), Due: due, Position: 7, Data: []byte("{}"),
+		Since: time.Unix(1_800_000_000, 0).UTC(), Fired: due.IsZero(), Due: due, Position: 7, Data: []byte("{}"),
 	}
 }
 

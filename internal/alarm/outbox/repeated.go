@@ -86,7 +86,7 @@ const clockMargin = time.Minute
 const selectRepeated = `
 	SELECT g.id, over < ?3 AND NOT EXISTS (
 		SELECT 1 FROM held INDEXED BY held_by_group WHERE held.receiver = ?1 AND held.group_id = g.id AND entry IS NULL)
-		AND NOT EXISTS (SELECT 1 FROM lasting WHERE due = 0 AND lasting.group_id = g.id), data
+		AND NOT EXISTS (SELECT 1 FROM lasting WHERE fired AND lasting.group_id = g.id), data
 	FROM open_group g INDEXED BY group_by_sent JOIN content ON content.id = g.last
 	WHERE g.receiver = ?1 AND g.last IS NOT NULL AND sent > ?5 AND sent <= ?2 AND NOT g.resolved
 	AND NOT EXISTS (SELECT 1 FROM held INDEXED BY held_of_message WHERE held.receiver = ?1 AND held.group_id = g.id AND entry IS NOT NULL)

@@ -257,7 +257,8 @@ CREATE TABLE lasting (
 	state     TEXT NOT NULL,
 	namespace TEXT NOT NULL,
 	since     INTEGER NOT NULL,
-	due       INTEGER NOT NULL, -- when it can be reported, 0 after that
+	fired     INTEGER NOT NULL, -- 1: it was reported
+	due       INTEGER NOT NULL, -- when it can be reported, or when a reported one can end
 	position  INTEGER NOT NULL,
 	group_id  TEXT NOT NULL,
 	restored  INTEGER NOT NULL,
@@ -266,7 +267,7 @@ CREATE TABLE lasting (
 	UNIQUE (stream, uid, alarm, state)
 ) STRICT;
 CREATE INDEX lasting_due ON lasting (due) WHERE due > 0;
-CREATE INDEX lasting_of_group ON lasting (group_id) WHERE due = 0;
+CREATE INDEX lasting_of_group ON lasting (group_id) WHERE fired;
 
 -- The numbers in the status of an alarm or a receiver.
 CREATE TABLE status_count (

@@ -265,11 +265,14 @@ func (st *stateStep) evaluate(ctx context.Context, s *match.State, row *outbox.L
 	}
 	var before *lasting.State
 	if row != nil {
-		before = &lasting.State{Since: row.Since, Fired: row.Due.IsZero()}
+		before = &lasting.State{Since: row.Since, Fired: row.Fired}
+		if row.Fired {
+			before.Ends = row.Due
+		}
 	}
-	after, step := lasting.Next(before, holds, st.now, lasting.Rule{For: s.For, Muted: s.Alarm.Muted(st.now)})
+	after, step := lasting.Next(before, holds, st.now, lasting.Rule{For: s.For, End: s.End, Muted: s.Alarm.Muted(st.now)})
 	switch step {
-	case lasting.Begin, lasting.Fire:
+	case lasting.Store, lasting.Fire:
 		return st.store(ctx, s, row, b.UID, after, known, meter)
 	case lasting.Forget:
 		st.remove(row)
@@ -292,9 +295,14 @@ func (st *stateStep) unknown(s *match.State, b *outbox.Baseline, meter *match.Me
 	}
 }
 
-// store stores a state that holds, and reports it if it has lasted. A new one without space is
+// store stores a state, and reports it if it has lasted. A new one without space is
 // not stored: it begins when there is space.
 func (st *stateStep) store(ctx context.Context, s *match.State, row *outbox.Lasting, uid string, after lasting.State, known *alarm.Context, meter *match.Meter) error {
+	if row != nil && row.Fired {
+		row.Due = after.Ends
+		st.put[row.LastingKey] = row
+		return nil
+	}
 	object := &known.Object
 	next := outbox.Lasting{
 		LastingKey: outbox.LastingKey{Stream: st.stream, UID: uid, Alarm: s.Alarm.UID, State: s.ID},
@@ -309,7 +317,7 @@ func (st *stateStep) store(ctx context.Context, s *match.State, row *outbox.Last
 		}
 	}
 	if after.Fired {
-		next.Due = time.Time{}
+		next.Due, next.Fired = time.Time{}, true
 		st.report(ctx, s.Alarm, s.Note(false), &next, known, meter)
 		return nil
 	}
@@ -454,10 +462,10 @@ func (st *stateStep) ended(ctx context.Context, row *outbox.Lasting, note string
 		return nil
 	}
 	a, exists := st.p.Alarms.withUID(row.Alarm)
-	if a == nil && exists && row.Due.IsZero() { // it is inactive
+	if a == nil && exists && row.Fired { // it is inactive
 		return nil
 	}
-	if a == nil || a.Grouping() == nil || !row.Due.IsZero() {
+	if a == nil || a.Grouping() == nil || !row.Fired {
 		st.remove(row)
 		return nil
 	}

@@ -262,6 +262,42 @@ func TestAStateIsReportedWhenItHasLastedAndResolvedWhenItEnds(t *testing.T) {
 	w.want()
 }
 
+// A Deployment that flaps is one incident.
+func TestAStateEndsWhenItHasBeenOverForLongEnough(t *testing.T) {
+	for name, between := range map[string]func(w *stateWorld){
+		"nothing happens": func(*stateWorld) {},
+		"a restart":       func(w *stateWorld) { w.restart(); w.list() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newStateWorld(t)
+			w.spec.States[0].EndSeconds = 600
+			w.setAlarm("2")
+			w.set("web", "Bad")
+			w.after(stateWait)
+			w.want("bad web")
+			for range 5 {
+				w.set("web", "Good")
+				w.after(9 * time.Minute)
+				between(w)
+				w.set("web", "Bad")
+				w.after(time.Minute)
+			}
+			w.want()
+			w.set("web", "Good")
+			w.after(5 * time.Minute)
+			between(w)
+			w.want()
+			w.after(5 * time.Minute)
+			w.want("good web")
+			w.set("web", "Bad")
+			w.after(stateWait)
+			w.want("bad web")
+			w.delete("web")
+			w.want("good web")
+		})
+	}
+}
+
 // Both Deployments are one group, so that a second one would be reported.
 func TestAnAcknowledgedStateIsOnlyResolved(t *testing.T) {
 	for name, between := range map[string]func(w *stateWorld){
@@ -731,7 +767,12 @@ func TestStatesAreReportedAsInAModel(t *testing.T) {
 	for seed := range uint64(12) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, 2))
-			w, m := newStateWorld(t), stateModel{since: map[string]time.Time{}, fired: map[string]bool{}}
+			w, m := newStateWorld(t), stateModel{since: map[string]time.Time{}, fired: map[string]bool{}, over: map[string]time.Time{}}
+			if seed%2 == 1 {
+				m.end = 2 * time.Minute
+				w.spec.States[0].EndSeconds = 120
+				w.setAlarm("2")
+			}
 			for range 40 {
 				name := fmt.Sprint("web-", random.IntN(3))
 				switch random.IntN(8) {
@@ -776,20 +817,33 @@ func TestStatesAreReportedAsInAModel(t *testing.T) {
 type stateModel struct {
 	since map[string]time.Time
 	fired map[string]bool
-	all   []string
+	// over is since when a state does not hold that was reported. It ends after end.
+	over map[string]time.Time
+	end  time.Duration
+	all  []string
 }
 
 func (m *stateModel) observe(objects map[string]string, now time.Time) {
 	for i := range 3 {
 		name := fmt.Sprint("web-", i)
 		since, held := m.since[name]
+		if objects[name] == "Bad" {
+			delete(m.over, name)
+		}
 		switch {
 		case objects[name] != "Bad":
+			if _, over := m.over[name]; !over {
+				m.over[name] = now
+			}
+			if m.fired[name] && objects[name] == "Good" && now.Sub(m.over[name]) < m.end {
+				continue
+			}
 			if m.fired[name] {
 				m.all = append(m.all, "good "+name)
 			}
 			delete(m.since, name)
 			delete(m.fired, name)
+			delete(m.over, name)
 		case !held:
 			m.since[name] = now
 		case !m.fired[name] && now.Sub(since) >= stateWait:
@@ -799,12 +853,15 @@ func (m *stateModel) observe(objects map[string]string, now time.Time) {
 	}
 }
 
-// forgetPending: without the disk, the wait of states that were not reported begins again.
+// forgetPending: without the disk, the wait of states that were not reported begins again, and that before an end.
 func (m *stateModel) forgetPending(now time.Time) {
 	for name := range m.since {
 		if !m.fired[name] {
 			m.since[name] = now
 		}
+	}
+	for name := range m.over {
+		m.over[name] = now
 	}
 }
 

@@ -49,7 +49,7 @@ func restoredStates(last map[string]checkpoint.Stream) (all []outbox.Lasting) {
 		for _, s := range last[name].States {
 			l := outbox.Lasting{
 				LastingKey: outbox.LastingKey{Stream: name, UID: s.UID, Alarm: s.Alarm, State: s.State}, Namespace: s.Namespace,
-				Since: time.UnixMicro(s.Since).UTC(), Position: s.Position, Group: s.Group, Restored: true, Data: []byte(s.Data),
+				Since: time.UnixMicro(s.Since).UTC(), Position: s.Position, Group: s.Group, Fired: true, Restored: true, Data: []byte(s.Data),
 			}
 			data := dataOf(&l)
 			if data.Handled.Position == 0 { // otherwise, the last leader had not reported it yet

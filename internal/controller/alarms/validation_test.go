@@ -39,6 +39,7 @@ func TestTheAPIServerRefusesAWrongAlarmAndNamesTheField(t *testing.T) {
 		"changes and too many states":   {"changes: [" + strings.Repeat("{resource: {resource: pods}},", 9) + "]\nstates: [" + strings.Repeat("{resource: {resource: pods}, expression: 'true'},", 8) + "]" + tail, "changes and states have more than 16 entries together"},
 		"a state without an expression": {"states: [{resource: {resource: pods}}]" + tail, "spec.states[0].expression: Required value"},
 		"a state of Events":             {"states: [{resource: {resource: events}, expression: 'true'}]" + tail, "use spec.match for Events"},
+		"a state that ends late":        {"states: [{resource: {resource: pods}, expression: 'true', endSeconds: 86401}]" + tail, "spec.states[0].endSeconds: Invalid value: 86401"},
 		"a state of a long time":        {"states: [{resource: {resource: pods}, expression: 'true', forSeconds: 86401}]" + tail, "spec.states[0].forSeconds: Invalid value: 86401"},
 		"changes of a kind":             {change("resource: {apiGroup: apps, resource: Deployment}"), `spec.changes[0].resource.resource: Invalid value: "Deployment"`},
 		"changes of anything":           {change("resource: {apiGroup: apps, resource: '*'}"), `spec.changes[0].resource.resource: Invalid value: "*"`},
