@@ -24,6 +24,12 @@ func (r *AlarmReceiver) AlarmStatus() *AlarmStatus { return &r.Status }
 // AlarmStatus returns the status. Changes of it change the object.
 func (r *ClusterAlarmReceiver) AlarmStatus() *AlarmStatus { return &r.Status }
 
+// NamespaceGlobs returns nil: an Alarm selects Events of its own namespace.
+func (a *Alarm) NamespaceGlobs() []string { return nil }
+
+// NamespaceGlobs returns spec.namespaces.
+func (a *ClusterAlarm) NamespaceGlobs() []string { return a.Spec.Namespaces }
+
 // NamespaceSelector returns nil: an Alarm selects Events of its own namespace.
 func (a *Alarm) NamespaceSelector() *metav1.LabelSelector { return nil }
 

@@ -18,24 +18,16 @@ type EventMatch struct {
 	// +kubebuilder:validation:items:Pattern=`^[A-Z][A-Za-z0-9]*$`
 	Kinds []string `json:"kinds,omitempty"`
 
-	// reasons of the Event, for example BackOff. They are case-sensitive. If unset, any
-	// reason matches.
+	// reasons of the Event, for example BackOff. They are case-sensitive. "!" before a reason
+	// excludes it. If there is no other entry, any other reason matches.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=64
 	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=128
+	// +kubebuilder:validation:items:XValidation:rule="self != '!'",message="it excludes nothing: write the text to exclude after the exclamation mark"
 	// +kubebuilder:validation:items:XValidation:rule="!self.matches('[*?]')",message="a reason is no glob: write each reason in full"
 	Reasons []string `json:"reasons,omitempty"`
-
-	// exceptReasons are reasons that do not match. If unset, there are none.
-	// +optional
-	// +listType=set
-	// +kubebuilder:validation:MaxItems=64
-	// +kubebuilder:validation:items:MinLength=1
-	// +kubebuilder:validation:items:MaxLength=128
-	// +kubebuilder:validation:items:XValidation:rule="!self.matches('[*?]')",message="a reason is no glob: write each reason in full"
-	ExceptReasons []string `json:"exceptReasons,omitempty"`
 
 	// types of the Event: Normal or Warning. If unset, both match.
 	// +optional
@@ -44,12 +36,14 @@ type EventMatch struct {
 	Types []EventType `json:"types,omitempty"`
 
 	// names are globs for the name of the regarding object. "*" matches any text, "?" one
-	// character. If unset, any name matches.
+	// character. "!" before a glob excludes names. If there is no other entry, any other name
+	// matches.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=32
 	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=253
+	// +kubebuilder:validation:items:XValidation:rule="self != '!'",message="it excludes nothing: write the text to exclude after the exclamation mark"
 	Names []string `json:"names,omitempty"`
 
 	// note is a glob for the whole text of the Event. If unset, any text matches.

@@ -25,13 +25,14 @@ type ChangeMatch struct {
 	// +kubebuilder:validation:MaxItems=3
 	Operations []ChangeOperation `json:"operations,omitempty"`
 
-	// names are globs for the name of the object. "*" matches any text, "?" one character. If
-	// unset, any name matches.
+	// names are globs for the name of the object. "*" matches any text, "?" one character. "!"
+	// before a glob excludes names. If there is no other entry, any other name matches.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=32
 	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=253
+	// +kubebuilder:validation:items:XValidation:rule="self != '!'",message="it excludes nothing: write the text to exclude after the exclamation mark"
 	Names []string `json:"names,omitempty"`
 
 	// objectSelector selects the object by its labels, those before the change if it was

@@ -34,9 +34,21 @@ type ClusterReceiverReference struct {
 type ClusterAlarmSpec struct {
 	AlarmSpec `json:",inline"`
 
-	// namespaceSelector selects, by their labels, the namespaces whose Events can match. If
-	// set, Events of Nodes and other cluster-scoped objects do not match. If unset, all
-	// Events of the cluster can match.
+	// namespaces are globs for the names of the namespaces whose Events can match. "*" matches
+	// any text, "?" one character. "!" before a glob excludes namespaces. If there is no other
+	// entry, all others can match. If it is set, Events of Nodes and other cluster-scoped objects
+	// do not match.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=32
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=64
+	// +kubebuilder:validation:items:XValidation:rule="self != '!'",message="it excludes nothing: write the text to exclude after the exclamation mark"
+	Namespaces []string `json:"namespaces,omitempty"`
+
+	// namespaceSelector selects, by their labels, the namespaces whose Events can match. With
+	// namespaces, both must select a namespace. If it is set, Events of Nodes and other
+	// cluster-scoped objects do not match. If both are unset, all Events of the cluster can match.
 	// +optional
 	NamespaceSelector *metav1.LabelSelector `json:"namespaceSelector,omitempty"`
 

@@ -933,6 +933,11 @@ func (in *ClusterAlarmReceiverSpec) DeepCopy() *ClusterAlarmReceiverSpec {
 func (in *ClusterAlarmSpec) DeepCopyInto(out *ClusterAlarmSpec) {
 	*out = *in
 	in.AlarmSpec.DeepCopyInto(&out.AlarmSpec)
+	if in.Namespaces != nil {
+		in, out := &in.Namespaces, &out.Namespaces
+		*out = make([]string, len(*in))
+		copy(*out, *in)
+	}
 	if in.NamespaceSelector != nil {
 		in, out := &in.NamespaceSelector, &out.NamespaceSelector
 		*out = new(v1.LabelSelector)
@@ -1132,11 +1137,6 @@ func (in *EventMatch) DeepCopyInto(out *EventMatch) {
 	}
 	if in.Reasons != nil {
 		in, out := &in.Reasons, &out.Reasons
-		*out = make([]string, len(*in))
-		copy(*out, *in)
-	}
-	if in.ExceptReasons != nil {
-		in, out := &in.ExceptReasons, &out.ExceptReasons
 		*out = make([]string, len(*in))
 		copy(*out, *in)
 	}

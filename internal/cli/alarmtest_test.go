@@ -192,9 +192,9 @@ func TestAlarmTestJoinsAllButSomeReasonsInOneGroup(t *testing.T) {
 	happen(t, c, ns, ns, "web-0", 1)
 	happen(t, c, ns, ns, "web-1", 1)
 	for spec, want := range map[string]string{
-		"match: [{exceptReasons: [Failed]}]\ngroup: {by: []}\nreceivers: [{name: ops}]":          "2 match, in 1 message\n",
-		"match: [{exceptReasons: [Failed]}]\ngroup: {waitSeconds: 9}\nreceivers: [{name: ops}]":  "  alarm=all  message 1\n",
-		"match: [{exceptReasons: [Failed, BackOff]}]\ngroup: {by: []}\nreceivers: [{name: ops}]": "    2 Events differ only in spec.match[0].exceptReasons: BackOff\n",
+		"match: [{reasons: ['!Failed']}]\ngroup: {by: []}\nreceivers: [{name: ops}]":             "2 match, in 1 message\n",
+		"match: [{reasons: ['!Failed']}]\ngroup: {waitSeconds: 9}\nreceivers: [{name: ops}]":     "  alarm=all  message 1\n",
+		"match: [{reasons: ['!Failed', '!BackOff']}]\ngroup: {by: []}\nreceivers: [{name: ops}]": "    2 Events differ only in spec.match[0].reasons: BackOff\n",
 	} {
 		code, out, errOut := runs(t, "alarm", "test", "-f", manifest(t, "Alarm", "all", spec), "-n", ns, "--kubeconfig", c.Kubeconfig())
 		if code != command.ExitOK || !strings.Contains(out, want) {
@@ -278,11 +278,14 @@ func TestAlarmTestShowsWhyNoEventMatches(t *testing.T) {
 		"a misspelt label":      {"ClusterAlarm", "match: [{names: [db-0]}]\nnamespaceSelector: {matchLabels: {nearmis: bank}}", "note: spec.namespaceSelector selects no namespace: no namespace has the label nearmis: did you mean nearmiss\n"},
 		"another value":         {"ClusterAlarm", "match: [{names: [db-0]}]\nnamespaceSelector: {matchLabels: {nearmiss: shop}}", "selects no namespace: the label nearmiss of namespaces has the values bank\n"},
 		"another namespace":     {"ClusterAlarm", "match: [{names: [db-0], note: 'Back-off of db-0'}]\nnamespaceSelector: {matchExpressions: [{key: nearmiss, operator: DoesNotExist}]}", "    1 Event differs only in spec.namespaceSelector: " + ns + "\n"},
+		"an excluded namespace": {"ClusterAlarm", "match: [{names: [db-0], note: 'Back-off of db-0'}]\nnamespaces: ['*', '!" + ns + "']", "    1 Event differs only in spec.namespaces: " + ns + "\n"},
+		"no such namespace":     {"ClusterAlarm", "match: [{names: [db-0]}]\nnamespaces: [no-*]", "note: spec.namespaces selects no namespace\n"},
+		"an excluded name":      {"Alarm", "match: [{kinds: [Pod], note: 'Back-off of db-0', names: ['!db-0']}]", "    1 Event differs only in spec.match[0].names: db-0\n"},
 		"an expired Event":      {"Alarm", "match: [{names: [gone]}]", "note: the oldest Event is of 20"},
 		"two conditions":        {"Alarm", "match: [{reasons: [Killing], names: [other]}]", "none matches\nnote: the oldest"},
 		"a status":              {"Alarm", "match: [{reasons: [OOMKilled]}]", "note: spec.match[0].reasons: Kubernetes emits no Event with the reason OOMKilled: match BackOff, and use object.cause"},
-		"an exception":          {"Alarm", "match: [{exceptReasons: [Backof]}]", "note: spec.match[0].exceptReasons: no Event has the reason Backof: did you mean BackOff\n"},
-		"an exceptional status": {"Alarm", "match: [{exceptReasons: [ErrImagePull]}]", "note: spec.match[0].exceptReasons: Kubernetes emits no Event with the reason ErrImagePull: match Failed\n"},
+		"an exception":          {"Alarm", "match: [{reasons: ['!Backof']}]", "note: spec.match[0].reasons: no Event has the reason Backof: did you mean BackOff\n"},
+		"an exceptional status": {"Alarm", "match: [{reasons: ['!ErrImagePull']}]", "note: spec.match[0].reasons: Kubernetes emits no Event with the reason ErrImagePull: match Failed\n"},
 		"labels of an unread kind": {"Alarm", "match: [{kinds: [HelmRelease], objectSelector: {matchLabels: {team: a}}}]",
 			"note: spec.match[0].objectSelector: Bongsu does not read objects of kind HelmRelease, so no Event about them matches: name their resource in spec.readObjects, which an administrator must allow, or use names or note instead\n"},
 		"groups of an unread kind": {"Alarm", "match: [{kinds: [HelmRelease]}]\ngroup: {by: [regarding.kind, 'object.labels[team]']}",
@@ -338,7 +341,7 @@ func TestAlarmTestFailsIfTheAlarmCannotWork(t *testing.T) {
 		"it does not allow it":   {"Alarm", "match: [{}]\nreceivers: [{kind: ClusterAlarmReceiver, name: " + ns + "}]", "ClusterAlarmReceiver " + ns + " does not exist, or does not allow Alarms of namespace " + ns},
 		"an Alarm for Nodes":     {"Alarm", "match: [{}, {kinds: [Pod, Node]}]\nreceivers: [{name: ops}]", "Alarm " + ns + "/it: spec.match[1].kinds is invalid: a Node has no namespace, and an Alarm matches only"},
 		"a misspelt kind":        {"Alarm", "match: [{kinds: [Pods]}]\nreceivers: [{name: ops}]", "Alarm " + ns + "/it: spec.match[0].kinds: the cluster has no kind Pods: did you mean Pod\n"},
-		"selected Nodes":         {"ClusterAlarm", "match: [{kinds: [Node]}]\nnamespaceSelector: {matchLabels: {a: b}}\nreceivers: [{name: " + ns + "}]", "spec.match[0].kinds is invalid: a Node has no namespace, so spec.namespaceSelector never selects its Events"},
+		"selected Nodes":         {"ClusterAlarm", "match: [{kinds: [Node]}]\nnamespaceSelector: {matchLabels: {a: b}}\nreceivers: [{name: " + ns + "}]", "spec.match[0].kinds is invalid: a Node has no namespace, so spec.namespaces and spec.namespaceSelector never select its Events"},
 		"it is not ready":        {"Alarm", strings.Replace(crashes, "ops", "failing", 1), "AlarmReceiver " + ns + "/failing is not ready (DeliveryFailing): the URL does not exist"},
 		"a ClusterAlarm of them": {"ClusterAlarm", "match: [{kinds: [Node]}]\nreceivers: [{name: " + ns + "}]", ""},
 	} {

@@ -373,9 +373,8 @@ func TestALeaderThatWasPausedLeavesNoOrphan(t *testing.T) {
 	g.Expect(leader.process.Signal(syscall.SIGCONT)).To(gomega.Succeed())
 	g.Eventually(leader.process.Alive).WithTimeout(patience).Should(gomega.BeFalse(), "the former leader ends")
 	leader.end()
-	if orphans := s.problems(); len(orphans) > 0 {
-		t.Errorf("%d orphans, want none: %q", len(orphans), head(orphans))
-	}
+	// A request can have been in flight at the pause. The present leader removes its copy.
+	g.Eventually(func() []string { return head(s.problems()) }).WithTimeout(patience).Should(gomega.BeEmpty(), "orphans")
 	if copied > fanOut*9/10 {
 		t.Errorf("%d copies at the pause: it was not tested", copied)
 	}

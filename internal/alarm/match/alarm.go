@@ -31,8 +31,9 @@ type Definition struct {
 	// never was. Earlier occurrences do not match.
 	ResumedAt time.Time
 	Spec      v1alpha1.AlarmSpec
-	// NamespaceSelector is ClusterAlarmSpec.NamespaceSelector. Nil selects every
+	// Namespaces and NamespaceSelector are those of ClusterAlarmSpec. If both are unset, they select every
 	// namespace, and objects without a namespace.
+	Namespaces        []string
 	NamespaceSelector *metav1.LabelSelector
 	// Receivers are the keys of the receivers. This package does not interpret them.
 	Receivers []string
@@ -46,6 +47,7 @@ type Definition struct {
 type Object interface {
 	metav1.Object
 	AlarmSpec() *v1alpha1.AlarmSpec
+	NamespaceGlobs() []string
 	NamespaceSelector() *metav1.LabelSelector
 	ReceiverChoice() *v1alpha1.ReceiversFrom
 }
@@ -58,6 +60,7 @@ func NewDefinition(kind string, object Object, receivers []string) Definition {
 		UID:               string(object.GetUID()),
 		CreatedAt:         object.GetCreationTimestamp().Time,
 		Spec:              *object.AlarmSpec(),
+		Namespaces:        object.NamespaceGlobs(),
 		NamespaceSelector: object.NamespaceSelector(),
 		Receivers:         receivers,
 	}

@@ -55,7 +55,7 @@ func (c *compilation) compileChanges(matches []v1alpha1.ChangeMatch) ([]entry, e
 
 func (c *compilation) compileChange(field string, match *v1alpha1.ChangeMatch) (entry, error) {
 	resource := ResourceOf(&match.Resource)
-	e := entry{names: globs(match.Names), change: &changeMatch{resource: resource}}
+	e := entry{names: namesOf(match.Names), change: &changeMatch{resource: resource}}
 	for _, operation := range match.Operations {
 		e.change.operations = append(e.change.operations, alarm.Operation(operation))
 	}
@@ -133,7 +133,7 @@ func (c *compilation) compileIn(env *cel.Env, field, text string) (*expression, 
 // acceptsChange checks what needs only the change.
 func (e *entry) acceptsChange(change *alarm.Change, name string, steps *int) bool {
 	c := e.change
-	if !slices.Contains(c.operations, change.Operation) || !e.acceptsName(name, steps) {
+	if !slices.Contains(c.operations, change.Operation) || !e.names.accepts(name, steps) {
 		return false
 	}
 	if change.Operation != alarm.Update || change.Known == nil {

@@ -30,7 +30,7 @@ func (c *Compiler) Compile(def Definition) (*Alarm, error) {
 	}
 	var err error
 	unit := &compilation{env: c.env, changeEnv: c.changeEnv, stateEnv: c.stateEnv}
-	if a.namespaces, err = compileSelector("spec.namespaceSelector", def.NamespaceSelector); err != nil {
+	if a.namespaces, err = compileNamespaces(def.Namespaces, def.NamespaceSelector); err != nil {
 		return nil, err
 	}
 	if a.entries, err = unit.compileAllEntries(&def.Spec); err != nil {
@@ -100,12 +100,11 @@ func (c *compilation) compileEntries(field string, match []v1alpha1.EventMatch) 
 
 func (c *compilation) compileEntry(field string, match *v1alpha1.EventMatch) (entry, error) {
 	e := entry{
-		kinds:   slices.Clone(match.Kinds),
-		reasons: slices.Clone(match.Reasons),
-		except:  slices.Clone(match.ExceptReasons),
-		note:    glob.Pattern(match.Note),
-		names:   globs(match.Names),
+		kinds: slices.Clone(match.Kinds),
+		note:  glob.Pattern(match.Note),
+		names: namesOf(match.Names),
 	}
+	e.reasons, e.except = Split(match.Reasons)
 	for _, eventType := range match.Types {
 		e.types = append(e.types, string(eventType))
 	}

@@ -13,7 +13,7 @@ import (
 // entry is a compiled EventMatch or ChangeMatch. An empty or nil field accepts everything.
 type entry struct {
 	kinds, reasons, except, types []string
-	names                         []glob.Pattern
+	names                         names
 	note                          glob.Pattern
 	objectSelector                labels.Selector
 	selectorCost                  int64
@@ -35,24 +35,12 @@ func (e *entry) accepts(occ *alarm.Occurrence, steps *int) bool {
 	return anyOrOneOf(e.kinds, event.Regarding.Kind) &&
 		anyOrOneOf(e.types, event.Type) &&
 		!slices.Contains(e.except, event.Reason) &&
-		e.acceptsName(event.Regarding.Name, steps) &&
+		e.names.accepts(event.Regarding.Name, steps) &&
 		e.note.MatchCounting(event.Note, steps)
 }
 
 func anyOrOneOf(accepted []string, value string) bool {
 	return len(accepted) == 0 || slices.Contains(accepted, value)
-}
-
-func (e *entry) acceptsName(name string, steps *int) bool {
-	if len(e.names) == 0 {
-		return true
-	}
-	for _, g := range e.names {
-		if g.MatchCounting(name, steps) {
-			return true
-		}
-	}
-	return false
 }
 
 // unread says why the data that the entry needs is unknown. It is empty if all is known.

@@ -21,7 +21,7 @@ func (a *Alarm) Example(at time.Time) (alarm.Occurrence, alarm.Context) {
 	if i := slices.IndexFunc(a.entries, func(e entry) bool { return !e.resolves }); i >= 0 {
 		e = a.entries[i]
 	}
-	ref := alarm.Reference{APIVersion: "v1", Kind: exampleOf(e.kinds, "Pod"), Name: exampleOf(e.names, "example"), UID: "example"}
+	ref := alarm.Reference{APIVersion: "v1", Kind: exampleOf(e.kinds, "Pod"), Name: exampleOf(e.names.included, "example"), UID: "example"}
 	namespace := cmp.Or(a.ID.Namespace, "default")
 	if ref.Kind != "Node" || a.ID.Kind == alarm.KindAlarm {
 		ref.Namespace = namespace
@@ -38,7 +38,7 @@ func (a *Alarm) Example(at time.Time) (alarm.Occurrence, alarm.Context) {
 	}
 	if len(a.entries) == 0 && len(a.states) > 0 {
 		s := a.states[0]
-		e.objectSelector, ref.Kind, ref.Name = s.selector, s.Resource.Resource, exampleOf(s.names, "example")
+		e.objectSelector, ref.Kind, ref.Name = s.selector, s.Resource.Resource, exampleOf(s.names.included, "example")
 		event.Type, event.Reason, event.Note, event.Regarding = "Warning", "StateBegan", s.Note(false), ref
 	}
 	known := alarm.Context{Resolved: true, Object: alarm.Object{

@@ -49,7 +49,7 @@ var eventKeys = map[string]func(event *alarm.Event) string{
 }
 
 // keyOfOwner is the key of the workload that an object belongs to. The value of an object that belongs
-// to none is the object itself, so that an Event of a Deployment is in the group of its Pods.
+// to none is the object itself. An Event of a Deployment is therefore in the group of its Pods.
 const keyOfOwner = "object.owner"
 
 // Defaults of spec.group, in seconds. Manifests that did not pass through an API server

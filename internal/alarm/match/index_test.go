@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
@@ -34,12 +35,19 @@ func some(r *rand.Rand, values []string) []string {
 	return picked
 }
 
+func excluding(values []string) (excluded []string) {
+	for _, value := range values {
+		excluded = append(excluded, "!"+value)
+	}
+	return excluded
+}
+
 func one(r *rand.Rand, values []string) string { return values[r.IntN(len(values))] }
 
 func randomDefinition(r *rand.Rand, i int) Definition {
 	var match []v1alpha1.EventMatch
 	for range 1 + r.IntN(3) {
-		m := v1alpha1.EventMatch{Kinds: some(r, someKinds), Reasons: some(r, someReasons), ExceptReasons: some(r, someReasons), Names: some(r, someGlobs)}
+		m := v1alpha1.EventMatch{Kinds: some(r, someKinds), Reasons: append(some(r, someReasons), excluding(some(r, someReasons))...), Names: append(some(r, someGlobs), excluding(some(r, someGlobs))...)}
 		for _, eventType := range some(r, someTypes) {
 			m.Types = append(m.Types, v1alpha1.EventType(eventType))
 		}
@@ -48,8 +56,11 @@ func randomDefinition(r *rand.Rand, i int) Definition {
 	def := clusterAlarm(match...)
 	if namespace := one(r, someNamespaces); namespace != "" {
 		def = namespacedAlarm(namespace, match...)
-	} else if r.IntN(2) == 0 {
-		def.NamespaceSelector = labelSelector("team", one(r, someNamespaces))
+	} else {
+		if r.IntN(2) == 0 {
+			def.NamespaceSelector = labelSelector("team", one(r, someNamespaces))
+		}
+		def.Namespaces = append(some(r, []string{"s*", "default", "?ank"}), excluding(some(r, []string{"shop", "d*"}))...)
 	}
 	def.ID.Name = fmt.Sprint(i)
 	def.Spec.Suspend = r.IntN(10) == 0
@@ -79,16 +90,34 @@ func matchesPlainly(def Definition, occ *alarm.Occurrence, namespaces namespaceL
 	if s := def.NamespaceSelector; s != nil && (regarding == "" || own != regarding || namespaces[regarding]["team"] != s.MatchLabels["team"]) {
 		return false
 	}
+	accepts := func(list []string, name string) bool {
+		onlyExcludes, included := true, false
+		for _, text := range list {
+			pattern, excludes := strings.CutPrefix(text, "!")
+			matches := pattern == name || pattern != "" && glob.Pattern(pattern).Match(name)
+			if matches && excludes {
+				return false
+			}
+			onlyExcludes, included = onlyExcludes && excludes, included || matches
+		}
+		return onlyExcludes || included
+	}
+	if len(def.Namespaces) > 0 && (regarding == "" || own != regarding || !accepts(def.Namespaces, regarding)) {
+		return false
+	}
 	return slices.ContainsFunc(def.Spec.Match, func(m v1alpha1.EventMatch) bool {
 		fits := func(values []string, value string) bool { return len(values) == 0 || slices.Contains(values, value) }
-		return fits(m.Kinds, occ.Event.Regarding.Kind) && fits(m.Reasons, occ.Event.Reason) && !slices.Contains(m.ExceptReasons, occ.Event.Reason) &&
+		return fits(m.Kinds, occ.Event.Regarding.Kind) && accepts(m.Reasons, occ.Event.Reason) &&
 			(len(m.Types) == 0 || slices.Contains(m.Types, v1alpha1.EventType(occ.Event.Type))) &&
-			(len(m.Names) == 0 || slices.ContainsFunc(m.Names, func(n string) bool { return glob.Pattern(n).Match(occ.Event.Regarding.Name) }))
+			accepts(m.Names, occ.Event.Regarding.Name)
 	})
 }
 
 func TestIndexFindsExactlyTheMatchingAlarms(t *testing.T) {
-	namespaces := namespaceLabels{"default": {"team": "default"}, "shop": {"team": "shop"}, "bank": {"team": "bank"}}
+	namespaces := namespaceLabels{}
+	for _, name := range []string{"default", "shop", "bank"} {
+		namespaces[name] = map[string]string{"team": name, corev1.LabelMetadataName: name}
+	}
 	r := rand.New(rand.NewPCG(1, 2))
 	var found int
 	for range 200 {

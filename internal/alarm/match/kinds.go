@@ -27,8 +27,8 @@ func CheckKinds(alarmKind string, o Object, known Kinds) (problems []*CompileErr
 	switch {
 	case alarmKind == alarm.KindAlarm:
 		text = "a %s has no namespace, and an Alarm matches only Events about objects of its namespace: use a ClusterAlarm"
-	case o.NamespaceSelector() != nil:
-		text = "a %s has no namespace, so spec.namespaceSelector never selects its Events: use another ClusterAlarm without the selector"
+	case o.NamespaceSelector() != nil || len(o.NamespaceGlobs()) > 0:
+		text = "a %s has no namespace, so spec.namespaces and spec.namespaceSelector never select its Events: use another ClusterAlarm without them"
 	default:
 		return nil
 	}
@@ -159,13 +159,16 @@ func selectsPods(m *v1alpha1.EventMatch, ofType v1alpha1.EventType) bool {
 // selectsReason reports whether an entry selects a reason. With an expression instead of reasons, it
 // does so only if the expression names the reason.
 func selectsReason(m *v1alpha1.EventMatch, reason string) bool {
+	included, excluded := Split(m.Reasons)
 	switch {
-	case len(m.Reasons) > 0:
-		return slices.Contains(m.Reasons, reason)
+	case slices.Contains(excluded, reason):
+		return false
+	case len(included) > 0:
+		return slices.Contains(included, reason)
 	case m.Expression != "":
 		return strings.Contains(m.Expression, strconv.Quote(reason))
 	default:
-		return !slices.Contains(m.ExceptReasons, reason)
+		return true
 	}
 }
 
@@ -178,14 +181,10 @@ const UnresolvedAdvice = "their object was deleted before it was read, or is of 
 func Hints(o Object) (hints []string) {
 	hints = loopHints(o.AlarmSpec())
 	eachMatch(o, func(field string, m *v1alpha1.EventMatch) {
-		for _, list := range []struct {
-			name  string
-			words []string
-		}{{"reasons", m.Reasons}, {"exceptReasons", m.ExceptReasons}} {
-			for _, reason := range list.words {
-				if hint, known := reasonHints[reason]; known {
-					hints = append(hints, fmt.Sprintf("%s.%s: Kubernetes emits no Event with the reason %s: %s", field, list.name, reason, hint))
-				}
+		for _, text := range m.Reasons {
+			reason := strings.TrimPrefix(text, "!")
+			if hint, known := reasonHints[reason]; known {
+				hints = append(hints, fmt.Sprintf("%s.reasons: Kubernetes emits no Event with the reason %s: %s", field, reason, hint))
 			}
 		}
 		if slices.Equal(m.Kinds, []string{"Node"}) && slices.Equal(m.Types, []v1alpha1.EventType{v1alpha1.EventTypeWarning}) {

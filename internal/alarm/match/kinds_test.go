@@ -25,7 +25,7 @@ func TestAnEndThatTheFailureItselfEmitsIsNamed(t *testing.T) {
 		"a failed pull, and Pulling":     {v1alpha1.EventMatch{Reasons: []string{"Failed"}}, v1alpha1.EventMatch{Reasons: []string{"Pulling"}}, "Pulling"},
 		"a failed pull, and Pulled":      {v1alpha1.EventMatch{Reasons: []string{"Failed"}}, v1alpha1.EventMatch{Reasons: []string{"Pulled"}}, ""},
 		"a pod that could not be placed": {v1alpha1.EventMatch{Reasons: []string{"FailedScheduling"}}, v1alpha1.EventMatch{Reasons: []string{"Scheduled"}}, ""},
-		"all but crash loops":            {v1alpha1.EventMatch{Types: warning, ExceptReasons: []string{"BackOff", "Unhealthy"}}, v1alpha1.EventMatch{Reasons: []string{"Started"}}, ""},
+		"all but crash loops":            {v1alpha1.EventMatch{Types: warning, Reasons: []string{"!BackOff", "!Unhealthy"}}, v1alpha1.EventMatch{Reasons: []string{"Started"}}, ""},
 		"another kind fails":             {v1alpha1.EventMatch{Kinds: []string{"Node"}}, v1alpha1.EventMatch{Reasons: []string{"Started"}}, ""},
 		"another kind recovers":          {v1alpha1.EventMatch{Types: warning}, v1alpha1.EventMatch{Kinds: []string{"Node"}}, ""},
 	} {

@@ -37,7 +37,7 @@ const (
 func EstimateMemory(object Object) int64 {
 	spec := object.AlarmSpec()
 	size := int64(alarmSize) + muteSize*int64(len(spec.Mute)) + ackSize*int64(len(spec.Acknowledgements)) +
-		estimateSelector(object.NamespaceSelector()) +
+		estimateSelector(object.NamespaceSelector()) + estimateTexts(object.NamespaceGlobs()) +
 		estimateTemplate(spec.Message.Title) + estimateTemplate(spec.Message.Text)
 	for i := range spec.Match {
 		size += estimateMatch(&spec.Match[i])
@@ -67,7 +67,7 @@ func EstimateMemory(object Object) int64 {
 
 func estimateMatch(match *v1alpha1.EventMatch) int64 {
 	size := matchSize + int64(len(match.Note)) + estimateSelector(match.ObjectSelector)
-	for _, texts := range [][]string{match.Kinds, match.Reasons, match.ExceptReasons, match.Names} {
+	for _, texts := range [][]string{match.Kinds, match.Reasons, match.Names} {
 		size += estimateTexts(texts)
 	}
 	if match.Expression != "" {

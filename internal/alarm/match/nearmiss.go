@@ -108,7 +108,7 @@ func (a *Alarm) ChangeMisses(ctx context.Context, occ *alarm.Occurrence, namespa
 // change evaluates the conditions of an entry of spec.changes.
 func (s *nearMissSearch) change(ctx context.Context, occ *alarm.Occurrence, known *alarm.Context) {
 	e, change := s.entry, occ.Change
-	s.pattern("names", e.names, occ.Event.Regarding.Name)
+	s.names(e.names, occ.Event.Regarding.Name)
 	vars := &variables{event: &occ.Event, change: change, context: known}
 	if e.objectSelector != nil && (&entry{objectSelector: e.objectSelector}).evaluate(ctx, vars).Outcome == NotMatched {
 		s.fail(NearMiss{Field: s.field + "objectSelector"})
@@ -136,6 +136,9 @@ func (a *Alarm) outside(occ *alarm.Occurrence, namespaces Namespaces) (failed *N
 		return nil, 0
 	}
 	field := "spec.namespaceSelector"
+	if by, ok := a.namespaces.(namespaceSelector); ok && !by.names.accepts(occ.Event.Regarding.Namespace, new(int)) {
+		field = "spec.namespaces"
+	}
 	if a.ID.Kind == alarm.KindAlarm {
 		field = "metadata.namespace"
 	}
@@ -172,6 +175,17 @@ func (s *nearMissSearch) condition(field string, accepted []string, value string
 }
 
 // pattern evaluates a list of globs.
+func (s *nearMissSearch) names(n names, value string) {
+	s.pattern("names", n.included, value)
+	switch {
+	case len(n.excluded) == 0:
+	case glob.MatchAny(n.excluded, value):
+		s.fail(NearMiss{Field: s.field + "names", Value: value})
+	default:
+		s.met++
+	}
+}
+
 func (s *nearMissSearch) pattern(field string, accepted []glob.Pattern, value string) {
 	switch {
 	case len(accepted) == 0:
@@ -208,12 +222,12 @@ func (s *nearMissSearch) event(event *alarm.Event) {
 	switch {
 	case len(s.entry.except) == 0:
 	case slices.Contains(s.entry.except, event.Reason):
-		s.fail(NearMiss{Field: s.field + "exceptReasons", Value: event.Reason})
+		s.fail(NearMiss{Field: s.field + "reasons", Value: event.Reason})
 	default:
 		s.met++
 	}
 	s.condition("types", s.entry.types, event.Type)
-	s.pattern("names", s.entry.names, event.Regarding.Name)
+	s.names(s.entry.names, event.Regarding.Name)
 	if s.entry.note != "" {
 		s.pattern("note", []glob.Pattern{s.entry.note}, event.Note)
 	}

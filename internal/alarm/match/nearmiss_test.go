@@ -34,8 +34,8 @@ func TestANearMissIsTheOnlyConditionThatFails(t *testing.T) {
 			want: &NearMiss{Field: "spec.match[0].reasons", Value: "BackOff", Instead: "BackOff"},
 		},
 		"an excepted reason": {
-			def:  clusterWide(none, v1alpha1.EventMatch{Kinds: []string{"Pod"}, ExceptReasons: []string{"BackOff"}}),
-			want: &NearMiss{Field: "spec.match[0].exceptReasons", Value: "BackOff", Met: 1},
+			def:  clusterWide(none, v1alpha1.EventMatch{Kinds: []string{"Pod"}, Reasons: []string{"!BackOff"}}),
+			want: &NearMiss{Field: "spec.match[0].reasons", Value: "BackOff", Met: 1},
 		},
 		"the kind": {
 			def:  clusterWide(none, v1alpha1.EventMatch{Kinds: []string{"Pods"}, Reasons: []string{"BackOff"}}),

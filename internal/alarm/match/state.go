@@ -14,7 +14,6 @@ import (
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/internal/alarm"
 	"github.com/bongsu-io/bongsu/internal/alarm/fields"
-	"github.com/bongsu-io/bongsu/internal/glob"
 	"github.com/bongsu-io/bongsu/pkg/plaintext"
 )
 
@@ -30,7 +29,7 @@ type State struct {
 	// UsesNow is true if the state can begin or end without a change of the object.
 	UsesNow bool
 
-	names        []glob.Pattern
+	names        names
 	selector     labels.Selector
 	selectorCost int64
 	expression   *expression
@@ -62,7 +61,7 @@ func (c *compilation) compileState(field string, match *v1alpha1.StateMatch) (*S
 	s := &State{
 		Resource: ResourceOf(&match.Resource),
 		For:      time.Duration(match.ForSeconds) * time.Second,
-		End:      time.Duration(match.EndSeconds) * time.Second, names: globs(match.Names),
+		End:      time.Duration(match.EndSeconds) * time.Second, names: namesOf(match.Names),
 	}
 	sum := sha256.Sum256(fmt.Appendf(nil, "%q %q", s.Resource.Stream(), match.Expression))
 	s.ID = hex.EncodeToString(sum[:8])
@@ -136,7 +135,7 @@ func (s *State) selects(known *alarm.Context, namespaces Namespaces, meter *Mete
 	if a.ID.Kind == alarm.KindAlarm && object.Namespace != a.ID.Namespace {
 		return No
 	}
-	if e := (entry{names: s.names}); !e.acceptsName(object.Name, &steps) {
+	if !s.names.accepts(object.Name, &steps) {
 		meter.spend(int64(steps / stepsPerUnit))
 		return No
 	}

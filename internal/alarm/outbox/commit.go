@@ -167,8 +167,8 @@ func (s *core) forgetEnded(ctx context.Context) (forgot bool) {
 // reads all groups that had no occurrence for GroupLife, and thousands can wait for receivers.
 const forgettingPeriod = time.Minute
 
-// forgetEndedBefore removes the windows and groups that ended before the oldest occurrence of a batch,
-// a period after the last time, by the times of Events, or by the clock if those do
+// forgetEndedBefore removes the windows and groups that ended before the oldest occurrence of a batch. It
+// does so a period after the last time, by the times of Events, or by the clock if those do
 // not progress. If there can be more of them, the next batch continues.
 func (tx *tx) forgetEndedBefore(ctx context.Context, oldest, now time.Time) error {
 	if oldest.IsZero() {

@@ -38,8 +38,7 @@ import (
 // first kind. Concurrent writes share a transaction.
 type Store struct {
 	*core
-	// Groups are the open groups, Statuses the numbers in statuses, Streams the streams of changes, States the states of
-	// objects that hold, and Parking what waits until its object can be read.
+	// The parts of the store: see their types.
 	Groups   Groups
 	Statuses Statuses
 	Streams  Streams

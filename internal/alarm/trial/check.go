@@ -105,12 +105,12 @@ func meant(word string, known []string) string {
 	return ""
 }
 
-// checkNamespaces reports a namespaceSelector that selects no namespace, and a label in
+// checkNamespaces reports globs or a selector that select no namespace, and a label in
 // receiversFrom that no namespace has.
 func (t *test) checkNamespaces(ctx context.Context, a *Alarm, report *AlarmReport) {
-	spec, from := a.Object.NamespaceSelector(), a.Object.ReceiverChoice()
+	spec, globs, from := a.Object.NamespaceSelector(), a.Object.NamespaceGlobs(), a.Object.ReceiverChoice()
 	selector, err := metav1.LabelSelectorAsSelector(spec)
-	if spec == nil && from == nil || err != nil {
+	if spec == nil && len(globs) == 0 && from == nil || err != nil {
 		return
 	}
 	var namespaces metav1.PartialObjectMetadataList
@@ -118,16 +118,20 @@ func (t *test) checkNamespaces(ctx context.Context, a *Alarm, report *AlarmRepor
 	if t.reader.note(t.Client.List(ctx, &namespaces)) != nil {
 		return
 	}
-	values, selected := map[string][]string{}, false
+	values, selected, named := map[string][]string{}, false, false
 	for i := range namespaces.Items {
 		set := namespaces.Items[i].Labels
 		selected = selected || selector.Matches(labels.Set(set))
+		named = named || match.AcceptsName(globs, namespaces.Items[i].Name)
 		for key, value := range set {
 			values[key] = append(values[key], value)
 		}
 	}
 	if spec != nil && !selected {
 		report.Notes = append(report.Notes, "spec.namespaceSelector selects no namespace"+selectorHint(selector, values))
+	}
+	if !named {
+		report.Notes = append(report.Notes, "spec.namespaces selects no namespace")
 	}
 	if from != nil && values[from.NamespaceLabel] == nil {
 		report.Notes = append(report.Notes, "spec.receiversFrom: "+noLabel(from.NamespaceLabel, values)+": all messages go to the default")

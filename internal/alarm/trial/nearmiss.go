@@ -54,20 +54,20 @@ func (t *test) addNearMisses(ctx context.Context, a *Alarm, occurrences []alarm.
 	report.NearMisses, report.NearMissNotes = found.result()
 }
 
-// checkExceptions notes words in exceptReasons that no Event has as its reason, if an Event has a
-// similar one.
+// checkExceptions notes excluded reasons that no Event has, if an Event has a similar one.
 func checkExceptions(a *Alarm, occurrences []alarm.Occurrence, report *AlarmReport) {
 	seen := sets.Set[string]{}
 	for i := range occurrences {
 		seen.Insert(occurrences[i].Event.Reason)
 	}
 	for i, m := range a.Object.AlarmSpec().Match {
-		for _, reason := range m.ExceptReasons {
+		_, excluded := match.Split(m.Reasons)
+		for _, reason := range excluded {
 			if seen.Has(reason) {
 				continue
 			}
 			if similar := spelling.Similar(reason, sets.List(seen)); similar != "" {
-				report.Notes = append(report.Notes, fmt.Sprintf("spec.match[%d].exceptReasons: no Event has the reason %s: did you mean %s", i, reason, similar))
+				report.Notes = append(report.Notes, fmt.Sprintf("spec.match[%d].reasons: no Event has the reason %s: did you mean %s", i, reason, similar))
 			}
 		}
 	}

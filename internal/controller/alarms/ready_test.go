@@ -231,7 +231,7 @@ func TestAClusterAlarmThatSelectsNamespacesMatchesNoNode(t *testing.T) {
 	s.create("ClusterAlarmReceiver", s.namespace, "log: {}")
 	s.create("ClusterAlarm", s.namespace, "match: [{kinds: [Node], names: [never]}]\nreceivers: [{name: "+s.namespace+"}]\nnamespaceSelector: {matchLabels: {a: b}}")
 	it := &v1alpha1.ClusterAlarm{ObjectMeta: metav1.ObjectMeta{Name: s.namespace}}
-	const want = "spec.match[0].kinds is invalid: a Node has no namespace, so spec.namespaceSelector never selects its Events: use another ClusterAlarm without the selector"
+	const want = "spec.match[0].kinds is invalid: a Node has no namespace, so spec.namespaces and spec.namespaceSelector never select its Events: use another ClusterAlarm without them"
 	NewWithT(t).Expect(s.ExpectNotReady(t, it, v1alpha1.ReasonInvalidMatch)).To(Equal(want))
 	s.patch(it, `{"spec":{"namespaceSelector":null}}`)
 	s.ExpectReady(t, it)

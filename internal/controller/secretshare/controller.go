@@ -308,6 +308,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	case client.IgnoreNotFound(err) != nil:
 		return reconcile.Result{}, err
 	case err != nil:
+		if left := r.store.keepGone(key, r.clock.Now()); left > 0 {
+			r.update(r.budget.Delete(key))
+			return reconcile.Result{RequeueAfter: left}, nil
+		}
 		r.forget(key)
 		return reconcile.Result{}, nil
 	case !object.GetDeletionTimestamp().IsZero():
@@ -416,7 +420,6 @@ func (r *Reconciler) reconcileDeletion(ctx context.Context, key kube.Key, object
 	if namespaces := r.store.protectedCopies(rule); len(namespaces) > 0 {
 		logr.FromContextOrDiscard(ctx).Info("Deleting a rule whose copies remain in protected namespaces: delete them there", "rule", rule.Name, "namespaces", namespaces)
 	}
-	r.forget(key)
 	return step.Finish(0, client.IgnoreNotFound(r.patchFinalizer(ctx, object, controllerutil.RemoveFinalizer)))
 }
 

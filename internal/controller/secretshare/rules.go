@@ -44,7 +44,15 @@ type ruleState struct {
 	// removals count the copies that are being removed and that no Event has announced yet, by
 	// cause.
 	removals map[string]int
+	// gone is since when the rule has not existed. It is zero if it exists.
+	gone time.Time
 }
+
+// lateWrites is how long the plan of a rule that does not exist stays, and maxGone is the number of such plans.
+const (
+	lateWrites = 10 * time.Minute
+	maxGone    = 1_000
+)
 
 // syncResult is the state of a rule's copies in one namespace.
 type syncResult struct {
@@ -131,6 +139,16 @@ func (r *rules) forget(key kube.Key) *plan {
 	r.unindex(state.plan)
 	delete(r.byKey, key)
 	return state.plan
+}
+
+// gone returns the number of plans of rules that do not exist.
+func (r *rules) gone() (n int) {
+	for _, state := range r.byKey {
+		if !state.gone.IsZero() {
+			n++
+		}
+	}
+	return n
 }
 
 // wanting returns the plans that want a copy with this name in some namespace.

@@ -145,7 +145,7 @@ func (s *store) setPlan(p *plan) {
 	}
 	before := state.plan
 	s.rules.unindex(before)
-	state.plan = p
+	state.plan, state.gone = p, time.Time{}
 	s.rules.index(p)
 	var former *share.Plan
 	if before != nil && before.Rule.UID == p.Rule.UID {
@@ -187,6 +187,22 @@ func (s *store) forget(key kube.Key) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.queue.sharers(s.rules.forget(key))
+}
+
+// keepGone returns how long the plan of a rule that does not exist any more is still needed, 0 if it is not. The
+// plan removes a copy that a former leader creates after the last copy was removed. The request for it can have been
+// in flight when that leader was paused.
+func (s *store) keepGone(key kube.Key, now time.Time) time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	state, ok := s.rules.byKey[key]
+	if !ok || !state.plan.Deleting {
+		return 0
+	}
+	if state.gone.IsZero() && s.rules.gone() < maxGone {
+		state.gone = now
+	}
+	return state.gone.Add(lateWrites).Sub(now)
 }
 
 // setDecided records that the store has the plan for the present spec of a rule, or needs none.
